@@ -9,12 +9,12 @@ from grid_member.engine.jetstream import compaction, snapshots
 if TYPE_CHECKING:
     import pytest
 
-    from grid_member.engine.jetstream.compaction import Cleaner
+    from grid_member.engine.jetstream.compaction import Compactor
     from grid_member.engine.jetstream.log import JetStreamLog
     from grid_member.engine.local.engine import LocalEngine
 
 
-def clean_always(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int = 300) -> None:
+def compact_always(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int = 300) -> None:
     """Let a log be replaced by a snapshot as soon as the one before is complete."""
     monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
     monkeypatch.setattr(compaction, "GARBAGE", 0)
@@ -24,5 +24,5 @@ def clean_always(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int = 300) -> Non
     monkeypatch.setattr(snapshots, "CHUNK_BYTES", chunk_bytes)
 
 
-def cleaner_of(engine: LocalEngine, shard: int = 0) -> Cleaner:
-    return cast("JetStreamLog", engine.shards[shard]._log)._cleaner
+def compactor_of(engine: LocalEngine, shard: int = 0) -> Compactor:
+    return cast("JetStreamLog", engine.shards[shard]._log)._compactor

@@ -28,7 +28,7 @@ from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 from tests.unit.engine.nats.served import Served
 from tests.unit.ports import free_ports
@@ -305,7 +305,7 @@ async def bench(
     if request.param in {"lmdb-sharded", "forwarded", "part", *OF_THREE}:
         bench.shards = 3
     if request.param == "stream-cleaned":
-        clean_always(monkeypatch)
+        compact_always(monkeypatch)
     yield bench
     await bench.stop()
 

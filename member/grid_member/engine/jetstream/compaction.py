@@ -50,7 +50,7 @@ OTHERS_S: Final = 20.0
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Cleaner:
+class Compactor:
     """Keeps one log about as small as its state. For the thread of the event loop."""
 
     def __init__(

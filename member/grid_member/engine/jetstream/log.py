@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.jetstream.clock_skew import Pace
-from grid_member.engine.jetstream.compaction import RECORD_BYTES, Cleaner
+from grid_member.engine.jetstream.compaction import RECORD_BYTES, Compactor
 from grid_member.engine.jetstream.consumer import StreamFeed
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.publisher import Outbox
@@ -150,7 +150,7 @@ class JetStreamLog:
         self._trouble, self._short = trouble, short
         self._time_of, self._timed = time_of, timed
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
-        self._cleaner = Cleaner(client, stream, own_server)
+        self._compactor = Compactor(client, stream, own_server)
         self._pace = Pace()
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
         self._messages = StreamFeed(client, stream, life, feeder, self._fed, self._lost)
@@ -212,7 +212,7 @@ class JetStreamLog:
         """Take records from now on and tell the feed about those of all members."""
         self._feed = feed  # type: ignore[assignment]  # a shard of a cluster is more than a Feed
         self._outbox.start()
-        self._cleaner.count(self._stored_bytes)
+        self._compactor.count(self._stored_bytes)
         self._messages.start(self._last, self._last_ms)
 
     def distrust(self, error: ShortError) -> None:
@@ -235,7 +235,7 @@ class JetStreamLog:
     def resume(self) -> None:
         """Feed what is behind the last replay."""
         self._distrusted = False
-        self._cleaner.count(self._stored_bytes)
+        self._compactor.count(self._stored_bytes)
         self._messages.resume(self._last, self._last_ms)
 
     @property
@@ -265,11 +265,11 @@ class JetStreamLog:
 
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Tell whether a snapshot is to replace the log now; find out before, when it is large."""
-        return not self._damaged and self._cleaner.wants(live_bytes)
+        return not self._damaged and self._compactor.wants(live_bytes)
 
     def store_snapshot(self, snapshot: Snapshot) -> None:
         """Write a snapshot, then purge what it replaces."""
-        self._cleaner.store(snapshot, self._messages.time_ms(snapshot.sequence))
+        self._compactor.store(snapshot, self._messages.time_ms(snapshot.sequence))
 
     def lose_patience(self, within_s: float) -> None:
         """Give up what does not come back in that time, whether sent already or later."""
@@ -278,7 +278,7 @@ class JetStreamLog:
     async def close(self) -> None:
         """Wait a little for what is on its way, then end the feed."""
         await self._outbox.close(CLOSE_S if self.refusal is None else 0.0)
-        await self._cleaner.close()
+        await self._compactor.close()
         await self._messages.close()
 
     # From the stream
@@ -303,7 +303,7 @@ class JetStreamLog:
 
     def _committed(self, message: Fed) -> Committed:
         sequence, timestamp_ms, payload = message
-        self._cleaner.fed(len(payload))
+        self._compactor.fed(len(payload))
         try:
             member, incarnation, counter = record_name(payload)
             own = member == self._member and self._outbox.is_of(incarnation)

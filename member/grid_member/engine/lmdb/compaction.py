@@ -1,4 +1,4 @@
-"""Cleaning a log in LMDB: a snapshot goes in piece by piece, then what it replaces goes out."""
+"""Compacting a log in LMDB: a snapshot goes in piece by piece, then what it replaces goes out."""
 
 from __future__ import annotations
 

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.lmdb.values import packed_records
 
-CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
-"""Garbage that is left alone, so that a small log is not cleaned over and over."""
+COMPACTION_SLACK_BYTES: Final = 16 * 1024 * 1024
+"""Garbage that is left alone, so that a small log is not compacted over and over."""
 REOPEN_INTERVAL_S: Final = 0.2
 """Seconds between two tries to open LMDB after a commit of unknown outcome."""
 ROOM_INTERVAL_S: Final = 0.2
-"""Seconds between two looks for room on a full disk, and between two tries to clean there."""
+"""Seconds between two looks for room on a full disk, and between two tries to compact there."""
 IDLE_S: Final = 1.0
 """Seconds without a record after which LMDB takes over what only the tail has."""
 
@@ -76,7 +76,7 @@ class LmdbLog:
         clock: Clock,
         *,
         map_size_bytes: int = MAP_SIZE_BYTES,
-        clean_slack_bytes: int = CLEAN_SLACK_BYTES,
+        compaction_slack_bytes: int = COMPACTION_SLACK_BYTES,
         reserve_bytes: int = RESERVE_BYTES,
         environments: Environments = open_environment,
         tail_bytes: int = TAIL_BYTES,
@@ -91,7 +91,7 @@ class LmdbLog:
         self._shard = shard
         self._clock = clock
         self._map_size_bytes = map_size_bytes
-        self._clean_slack_bytes = clean_slack_bytes
+        self._compaction_slack_bytes = compaction_slack_bytes
         self._space = Space(path, reserve_bytes)
         self._tail = Tail(path, shard, tail_bytes, told)
         self._environments = environments
@@ -157,9 +157,9 @@ class LmdbLog:
         if self._job is not None or self._purging:
             return False
         if self._is_short():
-            return self._space.worth_cleaning(self._stored_bytes)
+            return self._space.worth_compacting(self._stored_bytes)
         return self._stored_bytes > max(
-            2 * live_bytes + self._clean_slack_bytes, self._retry_above_bytes
+            2 * live_bytes + self._compaction_slack_bytes, self._retry_above_bytes
         )
 
     def store_snapshot(self, snapshot: Snapshot) -> None:
@@ -201,11 +201,11 @@ class LmdbLog:
         """Wait for something to do; return the records of one transaction, and about their size."""
         waits = self._paused or self.refusal is not None
         patience_s = ROOM_INTERVAL_S if waits else IDLE_S
-        if not self._inbox.wait(self._may_clean, patience_s):
+        if not self._inbox.wait(self._may_compact, patience_s):
             self._paused = False
         return self._inbox.take()
 
-    def _may_clean(self) -> bool:
+    def _may_compact(self) -> bool:
         return (self._job is not None or self._purging) and not self._paused
 
     # Commits
@@ -338,7 +338,7 @@ class LmdbLog:
         self.refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
 
     def _look_for_room(self) -> None:
-        """Take writes again when there is room; else have the log cleaned if that makes some."""
+        """Take writes again when there is room; else have the log compacted if that makes some."""
         if self.refusal is None or self._purging or self.ground.lost is not None:
             return
         try:
@@ -350,7 +350,7 @@ class LmdbLog:
             if self._space.hold():
                 self._tail.make()
             self.refusal = None
-        elif self._job is None and self._space.worth_cleaning(self._stored_bytes):
+        elif self._job is None and self._space.worth_compacting(self._stored_bytes):
             # the feed asks whether a snapshot is wanted
             self._tell(lambda feed: feed.committed(()))
 
@@ -358,17 +358,17 @@ class LmdbLog:
         """Tell whether the disk has room for what the group stores; purging makes some."""
         if self._purging or self._tables is None:
             return True
-        # Asked for all of them: cleaning goes by the room that was found.
+        # Asked for all of them: compaction goes by the room that was found.
         fits = self._space.fits(size_bytes, self._tables)
         return fits or not any(map(OPERATIONS.grows, group))
 
     def _is_short(self) -> bool:
         return self.refusal is not None or self._space.short
 
-    # Cleaning
+    # Compaction
 
     def _maintain(self, *, idle: bool) -> None:
-        """Do one small piece of cleaning, or have LMDB take over what is pending."""
+        """Do one small piece of compaction, or have LMDB take over what is pending."""
         if self._inbox.closing or self._paused:
             return
         job = self._job
@@ -396,7 +396,7 @@ class LmdbLog:
             # Remove what was written of the snapshot; a later one may find room.
             self._purging = self._paused = True
             self._job = None
-            self._retry_above_bytes = self._stored_bytes + self._clean_slack_bytes
+            self._retry_above_bytes = self._stored_bytes + self._compaction_slack_bytes
             self._space.release()
             with contextlib.suppress(lmdb.Error, EngineError, OSError):
                 self._reopen()  # else the next look at it does

@@ -1,6 +1,6 @@
 """Room on the disk of one log: how much there is, and a reserve that removals may use up.
 
-A log is cleaned by writing a snapshot of what lives before what it replaces is removed. So there
+A log is compacted by writing a snapshot of what lives before what it replaces is removed. So there
 has to be room for one more copy of what lives, or the disk would be full for good: no removal
 could ever free anything. What stores something is therefore refused while that room is missing;
 what removes something goes on, on a full disk into the reserve.
@@ -35,7 +35,7 @@ COMMIT_BYTES: Final = 64 * 1024
 class Space:
     """Measures the room of the log in a directory and holds its reserve.
 
-    The event loop's thread asks `short` and `worth_cleaning` and sets `live_bytes`; everything
+    The event loop's thread asks `short` and `worth_compacting` and sets `live_bytes`; everything
     else belongs to the thread that writes the log.
     """
 
@@ -121,7 +121,7 @@ class Space:
         """Whether there is room for more than what only a log's tail has."""
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes
 
-    def worth_cleaning(self, stored_bytes: int) -> bool:
+    def worth_compacting(self, stored_bytes: int) -> bool:
         """Tell whether a snapshot would fit and save a fifth of what is stored."""
         saved_bytes = stored_bytes - self._snapshot_bytes
         wanted_bytes = stored_bytes // 5 + self._reserve_bytes // 4
@@ -134,7 +134,7 @@ class Space:
             self._snapshot_ratio = max(1.0, snapshot_bytes / live_bytes) * SNAPSHOT_MARGIN
 
     def doubt(self) -> None:
-        """Hear that cleaning failed where there should have been room enough."""
+        """Hear that compaction failed where there should have been room enough."""
         self.building_bytes = 0
         self._snapshot_ratio = min(MAX_SNAPSHOT_RATIO, self._snapshot_ratio * FIRST_SNAPSHOT_RATIO)
 

@@ -21,7 +21,7 @@ Told: TypeAlias = "Callable[[float], None]"
 
 
 def timed(told: Told, environments: Environments = open_environment) -> Environments:
-    """Return what opens LMDB and tells of every commit, those of the cleaning too."""
+    """Return what opens LMDB and tells of every commit, those of the compaction too."""
 
     def opened(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
         environment = environments(path, map_size_bytes, create)

@@ -85,7 +85,7 @@ class State:
 
     @property
     def live_bytes(self) -> int:
-        """What lives, as it is in the log, about: the cleaner's measure."""
+        """What lives, as it is in the log, about: the compactor's measure."""
         return self.maps.live_bytes + self.queues.live_bytes + self.system.live_bytes
 
     def entry(self, name: str, key: str, now_ms: int) -> Entry | None:

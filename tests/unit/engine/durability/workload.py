@@ -36,7 +36,7 @@ QUEUE = "queue"
 MAP = "map"
 SYSTEM = "system"
 STATES = [ClusterState.ACTIVE, ClusterState.FROZEN, ClusterState.NO_MIGRATION]
-CLEAN_SLACK_BYTES = 20_000
+COMPACTION_SLACK_BYTES = 20_000
 RESERVE_BYTES = 16_384
 TAIL_BYTES = 32_768
 
@@ -161,7 +161,7 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
             path,
             shard,
             clock,
-            clean_slack_bytes=CLEAN_SLACK_BYTES,
+            compaction_slack_bytes=COMPACTION_SLACK_BYTES,
             reserve_bytes=RESERVE_BYTES,
             environments=environments,
             tail_bytes=TAIL_BYTES,

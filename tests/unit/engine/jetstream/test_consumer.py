@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.state import snapshot
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
 
 
 @pytest.mark.parametrize("after", [0, COUNT - 1], ids=["all", "the-last"])

@@ -13,7 +13,7 @@ from grid_member.engine.jetstream.replay import replayed
 from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.state import snapshot
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
@@ -28,7 +28,7 @@ FIRST = COUNT + 3
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
     monkeypatch.setattr(mismatch, "LOOK_S", 0.01)
 
 
@@ -52,7 +52,7 @@ async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_le
     await until(lambda: log.wants_snapshot(0))
     assert "the last snapshot of log was lost by all servers" in caplog.text
     log.store_snapshot(feed.state.snapshot())
-    await until(lambda: log._cleaner.snapshots == 1)
+    await until(lambda: log._compactor.snapshots == 1)
     again = StateFeed()
     await asyncio.to_thread(again.load, world.member())
     found, known = again.state.snapshot(), feed.state.snapshot()

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream import mismatch, replay
-from grid_member.engine.jetstream.compaction import Cleaner
+from grid_member.engine.jetstream.compaction import Compactor
 from grid_member.engine.jetstream.consumer import Fed, place
 from grid_member.engine.jetstream.replay import Chunk, replayed
 from grid_member.engine.jetstream.snapshots import (
@@ -29,7 +29,7 @@ from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.state.machine import State
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateFeed, World
 from tests.unit.waiting import until
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
     monkeypatch.setattr(mismatch, "LOOK_S", 0.01)
 
 
@@ -110,10 +110,10 @@ async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
     await world.in_snapshot()
     old = await world.end()
     await world.replace(COUNT)
-    cleaner = Cleaner(world.client, world.log.name, lambda: None)
+    compactor = Compactor(world.client, world.log.name, lambda: None)
     for _ in range(3):
-        await until(lambda: cleaner.wants(0))
-        cleaner._held = None
+        await until(lambda: compactor.wants(0))
+        compactor._held = None
     assert await world.end() == old
     assert (await world.state())["messages"] == COUNT
     said = [one.message for one in caplog.records if one.levelno == logging.ERROR]

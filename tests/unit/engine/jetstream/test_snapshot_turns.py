@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.jetstream import compaction, snapshots
 from grid_member.engine.nats.admin.streams import answered
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
@@ -25,7 +25,7 @@ BUSY_S = 60.0
 async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     world: World, monkeypatch: pytest.MonkeyPatch, missing: bool
 ) -> None:
-    clean_always(monkeypatch, chunk_bytes=1)
+    compact_always(monkeypatch, chunk_bytes=1)
     await world.in_snapshot()
     if missing:
         await answered(world.client, f"STREAM.DELETE.{world.log.snapshots.name}")
@@ -54,19 +54,19 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     await under_way.wait()
 
     looks = 0
-    look = other._cleaner._look
+    look = other._compactor._look
 
     async def counted() -> None:
         nonlocal looks
         await look()
         looks += 1
 
-    monkeypatch.setattr(other._cleaner, "_look", counted)
+    monkeypatch.setattr(other._compactor, "_look", counted)
     assert not other.wants_snapshot(0)
     await until(lambda: looks)
     assert not other.wants_snapshot(0), "it would overtake the one that writes"
     go_on.set()
-    await until(lambda: one._cleaner.snapshots == 1)
+    await until(lambda: one._compactor.snapshots == 1)
     end = await world.end()
     assert end is not None
     assert end.log == COUNT
@@ -75,7 +75,7 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
 async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_to_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
     monkeypatch.setattr(compaction, "BUSY_S", 0.05)
     held = await snapshots.look_at(world.client, world.log.name)
     await snapshots.SnapshotWriter(world.client, world.log.name, held)._put(b"")
@@ -91,7 +91,7 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
     await until(lambda: feed.state.sequence == COUNT)
     await until(lambda: log.wants_snapshot(0))
     log.store_snapshot(feed.state.snapshot())
-    await until(lambda: log._cleaner.snapshots == 1)
+    await until(lambda: log._compactor.snapshots == 1)
     end = await world.end()
     assert end is not None
     assert end.log == COUNT

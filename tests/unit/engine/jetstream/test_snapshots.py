@@ -17,7 +17,7 @@ from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
-from tests.unit.engine.cleaned import clean_always, cleaner_of
+from tests.unit.engine.cleaned import compact_always, compactor_of
 from tests.unit.engine.conftest import StreamBench
 from tests.unit.engine.drive import Driver, condition
 
@@ -73,15 +73,15 @@ async def test_garbage_is_bounded(stream: StreamBench, monkeypatch: pytest.Monke
     driver = await stream.open()
     await filled(driver, times=50)
     live_bytes = await stored_bytes(driver)
-    clean_always(monkeypatch, chunk_bytes=20_000)
+    compact_always(monkeypatch, chunk_bytes=20_000)
     monkeypatch.setattr(compaction, "GARBAGE", 2)
     most_bytes = 0
     for _ in range(20):
         answers = await filled(driver, times=50)
         # How much is written while a snapshot is made is a matter of the machine.
-        await condition(lambda: cleaner_of(driver.engine)._task is None)
+        await condition(lambda: compactor_of(driver.engine)._task is None)
         most_bytes = max(most_bytes, await stored_bytes(driver))
-    assert cleaner_of(driver.engine).snapshots >= 5
+    assert compactor_of(driver.engine).snapshots >= 5
     # A snapshot, twice as much log, and what was written since.
     assert most_bytes < 5 * live_bytes
     driver = await replayed(stream)
@@ -92,13 +92,13 @@ async def test_garbage_is_bounded(stream: StreamBench, monkeypatch: pytest.Monke
 async def test_a_log_behind_an_image_is_the_same_state(
     stream: StreamBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
     driver = await stream.open()
     await filled(driver, 3)
     for number in range(20):
         await driver.offer("q", b"item %d" % number)
     assert await driver.take("q") == b"item 0"
-    while cleaner_of(driver.engine).snapshots <= 3:
+    while compactor_of(driver.engine).snapshots <= 3:
         await filled(driver)  # snapshots are made as records come
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
     shard = driver.engine.shards[0]
@@ -166,10 +166,10 @@ async def test_an_image_that_is_older_than_the_last_one_is_not_written(
     answers = await filled(driver)
     client = engine_of(driver).client
     await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(snapshot_of(driver))
-    cleaner = cleaner_of(driver.engine)
-    cleaner._held = await look_at(client, STREAM)
-    cleaner.store(old)
-    assert cleaner._task is None
+    compactor = compactor_of(driver.engine)
+    compactor._held = await look_at(client, STREAM)
+    compactor.store(old)
+    assert compactor._task is None
     driver = await replayed(stream)
     assert await driver.value("m", "k0") == answers["k0"]
 
@@ -224,13 +224,13 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
         os.kill(server.process_id, signal.SIGKILL)
 
     def cancel() -> None:
-        task = cleaner_of(driver.engine)._task
+        task = compactor_of(driver.engine)._task
         assert task is not None
         task.cancel()
 
     interrupted = Interrupted(step, kill if kind == "kill" else cancel, after=after)
     interrupted.patch(monkeypatch)
-    clean_always(monkeypatch, chunk_bytes=2000)
+    compact_always(monkeypatch, chunk_bytes=2000)
     number = 0
     while not interrupted.done:
         number += 1
@@ -245,4 +245,4 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
     # The next snapshot is made, and takes what the interrupted one left with it.
     monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
     await filled(driver)
-    await condition(lambda: cleaner_of(driver.engine).snapshots > 0)
+    await condition(lambda: compactor_of(driver.engine).snapshots > 0)

@@ -139,7 +139,7 @@ class World:
         await until(lambda: log.wants_snapshot(0))
         snapshot = feed.state.snapshot()
         log.store_snapshot(snapshot)
-        await until(lambda: log._cleaner.snapshots == 1)
+        await until(lambda: log._compactor.snapshots == 1)
         await log.close()
         self._members.remove(log)
         return snapshot, feed.last_ms

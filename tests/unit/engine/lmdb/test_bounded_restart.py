@@ -198,7 +198,7 @@ async def test_a_cleaned_log_gives_the_same_state(
     tmp_path: Path, durable: Bench, policy: EvictionPolicy
 ) -> None:
     def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
-        return LmdbLog(path, shard, clock, clean_slack_bytes=20_000)
+        return LmdbLog(path, shard, clock, compaction_slack_bytes=20_000)
 
     bounds = MapSettings(50, 100, Eviction(policy, 20))
     durable.structures.maps["m"] = bounds

@@ -1,4 +1,4 @@
-"""The durable log: cleaning, a second process, and directories it must not touch."""
+"""The durable log: compaction, a second process, and directories it must not touch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def engine_at(
             shard,
             clock,
             map_size_bytes=map_size_bytes,
-            clean_slack_bytes=slack_bytes,
+            compaction_slack_bytes=slack_bytes,
             reserve_bytes=RESERVE_BYTES,
             tail_bytes=tail_bytes,
         )

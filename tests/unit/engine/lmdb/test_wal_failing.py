@@ -167,7 +167,7 @@ def test_what_lmdb_has_already_is_confirmed_by_a_commit_of_its_own(tmp_path: Pat
 async def test_a_commit_that_is_there_although_it_failed_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleaner's, of what is pending: nobody waits for that."""
+    """The compactor's, of what is pending: nobody waits for that."""
     driver = await lively(tmp_path)
     shard, append = driver.engine.shards[0], Tables.append
     failures = 0

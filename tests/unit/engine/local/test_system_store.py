@@ -122,7 +122,7 @@ async def test_it_is_there_after_a_restart(durable: Bench, shards: int) -> None:
 
 async def test_it_is_there_after_cleaning(durable: Bench, tmp_path: Path) -> None:
     def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
-        return LmdbLog(path, shard, clock, clean_slack_bytes=20_000)
+        return LmdbLog(path, shard, clock, compaction_slack_bytes=20_000)
 
     async def started() -> Driver:
         directory = tmp_path / "cleaned"

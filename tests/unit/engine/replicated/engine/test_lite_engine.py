@@ -12,7 +12,7 @@ from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reaso
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.shard.answers import FAILED
-from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
     EngineClient,
@@ -64,7 +64,7 @@ def holds_data(shard: Shard) -> bool:
 async def test_a_lite_member_serves_what_it_does_not_hold(
     durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
     async with Cluster(4, tmp_path if durable else None, lite=(LITE,)) as cluster:
         drivers, lite = cluster.drivers, cluster.drivers[LITE]
         for name in MAPS:

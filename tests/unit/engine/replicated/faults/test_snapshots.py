@@ -13,7 +13,7 @@ from grid_member.engine.jetstream import compaction
 from grid_member.engine.jetstream import snapshots as snapshot_module
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
-from tests.unit.engine.cleaned import clean_always, cleaner_of
+from tests.unit.engine.cleaned import compact_always, compactor_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import first_held, server_of
 from tests.unit.engine.drive import condition
@@ -38,7 +38,7 @@ QUEUE = "m"
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean_always(monkeypatch)
+    compact_always(monkeypatch)
 
 
 def shards_of(cluster: Cluster, shard: int) -> list[ReplicatedShard]:
@@ -51,7 +51,7 @@ def number_of_shard(cluster: Cluster) -> int:
 
 
 def snapshots(cluster: Cluster, shard: int) -> int:
-    return sum(cleaner_of(engine, shard).snapshots for engine in cluster.engines)
+    return sum(compactor_of(engine, shard).snapshots for engine in cluster.engines)
 
 
 def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +59,10 @@ def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
 
 
-def cleaning_of(engine: LocalEngine, shard: int) -> bool:
+def compaction_of(engine: LocalEngine, shard: int) -> bool:
     """Whether a snapshot is being made, or will be."""
-    cleaner = cleaner_of(engine, shard)
-    return cleaner._task is not None or cleaner._held is not None
+    compactor = compactor_of(engine, shard)
+    return compactor._task is not None or compactor._held is not None
 
 
 async def alike(cluster: Cluster, members: Sequence[int] = range(SIZE)) -> None:
@@ -207,7 +207,7 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
         assert isinstance(found, Entry)
         assert int(found.value) >= register.answered
         rarely(monkeypatch)
-        await condition(lambda: not any(cleaning_of(one, shard) for one in cluster.engines))
+        await condition(lambda: not any(compaction_of(one, shard) for one in cluster.engines))
         await alike(cluster)
         cluster.engines[behind].queue_confirm(mine)
         await condition(lambda: not cluster.engines[behind].shards[shard].busy)
