@@ -338,7 +338,7 @@ async def plain_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("engine") / "plain"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
-        engine = open_engine(STRUCTURES, place, open_log=partial(LmdbLog, tail_bytes=0))
+        engine = open_engine(STRUCTURES, place, open_log=partial(LmdbLog, wal_bytes=0))
         await engine.start()
         await fill(Driver(engine), rounds=25)
         await engine.stop()

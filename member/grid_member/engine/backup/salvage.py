@@ -36,12 +36,12 @@ from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     NO_SNAPSHOT,
     SEQUENCE,
-    TAILED_FORMAT,
+    WAL_FORMAT,
     open_environment,
     open_tables,
 )
 from grid_member.engine.lmdb.values import unpack_base, unpack_record, unpack_salt
-from grid_member.engine.lmdb.wal import read_tail
+from grid_member.engine.lmdb.wal import read_wal
 from grid_member.engine.state import codec
 from grid_member.engine.storage.exchange import (
     BUILDING,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb.pages import Root
 
-    _ReadTail = Callable[[int], list[tuple[int, bytes]]]
+    _ReadWal = Callable[[int], list[tuple[int, bytes]]]
 
 GROUP_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are written in one transaction, about."""
@@ -99,8 +99,8 @@ class _Left:
     chunks: int
     last: int
     """Sequence of the last record."""
-    tail: list[tuple[int, bytes]]
-    """Those of the records that only the tail has."""
+    wal: list[tuple[int, bytes]]
+    """Those of the records that only the WAL has."""
 
 
 def refuse_healthy(directory: Path, shards: int) -> None:
@@ -259,7 +259,7 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             for chunks in _grouped(_whole_chunks(pages, left.snapshot, left.base)):
                 put_chunks(tables, left.base, chunks)
             put_base(tables, left.base, left.chunks)
-            records = chain(_whole_records(pages, left.log, left.base), left.tail)
+            records = chain(_whole_records(pages, left.log, left.base), left.wal)
             for group in _grouped(records):
                 put_records(tables, group)
     return left.last
@@ -273,7 +273,7 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
             continue
         found = {} if meta is None else dict(pages.items(meta))
         _check_format(found, path, shard)
-        tail = partial(_whole_tail, path, found.get(b"tail", b""))
+        wal = partial(_whole_wal, path, found.get(b"tail", b""))
         try:
             sequence, chunks = unpack_base(found.get(b"base", b""))
         except codec.CodecError:
@@ -282,9 +282,9 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
             if (sequence, chunks) == NO_SNAPSHOT and not log.entries:
                 yield _Left(log, snapshot, sequence, chunks, 0, [])  # nothing was ever written
         if chunks and chunks == _chunk_count(pages, snapshot, sequence):
-            yield _left(pages, log, snapshot, sequence, chunks, tail)
+            yield _left(pages, log, snapshot, sequence, chunks, wal)
         # Before a snapshot replaced anything, the records tell everything.
-        from_the_first = _left(pages, log, snapshot, *NO_SNAPSHOT, tail)
+        from_the_first = _left(pages, log, snapshot, *NO_SNAPSHOT, wal)
         if from_the_first.last:
             yield from_the_first
 
@@ -303,18 +303,16 @@ def _only_snapshot(pages: Pages, log: Root, snapshot: Root) -> tuple[int, int]:
     return NO_SNAPSHOT
 
 
-def _left(
-    pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, tail: _ReadTail
-) -> _Left:
+def _left(pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, wal: _ReadWal) -> _Left:
     last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
-    behind = tail(last)
+    behind = wal(last)
     return _Left(log, snapshot, base, chunks, last + len(behind), behind)
 
 
-def _whole_tail(path: Path, note: bytes, after: int) -> list[tuple[int, bytes]]:
-    """Return the records that the tail has behind a record, up to the first that is damaged."""
+def _whole_wal(path: Path, note: bytes, after: int) -> list[tuple[int, bytes]]:
+    """Return the records that the WAL has behind a record, up to the first that is damaged."""
     try:
-        found = read_tail(path, unpack_salt(note), after)
+        found = read_wal(path, unpack_salt(note), after)
     except codec.CodecError:
         return []
     records = [] if found is None else enumerate(found.values, after + 1)
@@ -330,8 +328,8 @@ def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
     kind, version, kept_shard = FORMAT.unpack(content)
     if kind != KIND or kept_shard != shard:
         raise foreign(f"the log in {path}", "it is another one's")
-    if version > TAILED_FORMAT:
-        raise newer(f"the log in {path}", version, TAILED_FORMAT)
+    if version > WAL_FORMAT:
+        raise newer(f"the log in {path}", version, WAL_FORMAT)
 
 
 def _whole_chunks(pages: Pages, snapshot: Root, base: int) -> Iterator[tuple[int, bytes]]:

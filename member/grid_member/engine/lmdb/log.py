@@ -1,9 +1,9 @@
 """A durable log for one member, in LMDB.
 
 One writer thread commits what has arrived together: a small group of records with one write into
-the tail, a large one, and what the tail has when it is full, as one transaction of LMDB, which
+the WAL, a large one, and what the WAL has when it is full, as one transaction of LMDB, which
 syncs the data pages, then writes the page that makes them count. Only then does the feed hear of
-it. LMDB copies on write: nothing has to be recovered after a crash, and the tail is replayed.
+it. LMDB copies on write: nothing has to be recovered after a crash, and the WAL is replayed.
 
 A structure with `fsync: false` gets the same treatment, which is more than it asks for: LMDB
 without sync may break as a whole at power loss, and the structures share it.
@@ -33,7 +33,7 @@ from grid_member.engine.lmdb.ground import log_ground
 from grid_member.engine.lmdb.inbox import Inbox
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.space import RESERVE_BYTES, Space
-from grid_member.engine.lmdb.wal import TAIL_BYTES, Tail
+from grid_member.engine.lmdb.wal import WAL_BYTES, Wal
 from grid_member.engine.lmdb.writer import Writer
 from grid_member.engine.log.log import committed_at, parted
 from grid_member.engine.state.operation_table import OPERATIONS
@@ -56,7 +56,7 @@ REOPEN_INTERVAL_S: Final = 0.2
 ROOM_INTERVAL_S: Final = 0.2
 """Seconds between two looks for room on a full disk, and between two tries to compact there."""
 IDLE_S: Final = 1.0
-"""Seconds without a record after which LMDB takes over what only the tail has."""
+"""Seconds without a record after which LMDB takes over what only the WAL has."""
 
 _REFUSED: Final = "the log cannot take writes now"
 _UNKNOWN: Final = "the member stopped before the disk told whether this was written"
@@ -79,10 +79,10 @@ class LmdbLog:
         compaction_slack_bytes: int = COMPACTION_SLACK_BYTES,
         reserve_bytes: int = RESERVE_BYTES,
         environments: Environments = open_environment,
-        tail_bytes: int = TAIL_BYTES,
+        wal_bytes: int = WAL_BYTES,
         told: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Open the log; told takes the seconds of each write to its tail, which 0 bytes leave out.
+        """Open the log; told takes the seconds of each write to its WAL, which 0 bytes leave out.
 
         Raises:
             EngineError: the files are missing, foreign, of a newer format or damaged.
@@ -93,10 +93,10 @@ class LmdbLog:
         self._map_size_bytes = map_size_bytes
         self._compaction_slack_bytes = compaction_slack_bytes
         self._space = Space(path, reserve_bytes)
-        self._tail = Tail(path, shard, tail_bytes, told)
+        self._wal = Wal(path, shard, wal_bytes, told)
         self._environments = environments
         self._tables: Tables | None = self._open()
-        self.ground = log_ground(path, lambda: self._tail.unlinked)
+        self.ground = log_ground(path, lambda: self._wal.unlinked)
         self._sequence = self._timestamp_ms = 0
         self._stored_bytes = self._since_snapshot_bytes = self._retry_above_bytes = 0
         self.refusal: Refused | None = None
@@ -133,7 +133,7 @@ class LmdbLog:
         self._timestamp_ms = replay.timestamp_ms
         self._stored_bytes = replay.stored_bytes
         if replay.salt:
-            self._tail.resume(replay.salt, replay.tail)
+            self._wal.resume(replay.salt, replay.wal)
 
     # The event loop's side
 
@@ -174,14 +174,14 @@ class LmdbLog:
         self._inbox.close()
         if self._writer is not None:
             await self._writer.ended()
-        self._tail.close()
+        self._wal.close()
         self._close()
 
     # The writer thread's side
 
     def _write(self) -> None:
         if self._space.hold():
-            self._tail.make()
+            self._wal.make()
         else:
             _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
         while True:
@@ -189,7 +189,7 @@ class LmdbLog:
             if group:
                 self._commit(group, size_bytes)
             elif self._inbox.over:
-                self._tail.end(self._tables, self._sequence)
+                self._wal.end(self._tables, self._sequence)
                 return
             if (group and self.ground.lost is None) or not self.ground.look():
                 self._maintain(idle=not group)
@@ -246,9 +246,9 @@ class LmdbLog:
         except Exception as error:
             return error  # nothing was written
         size_bytes = sum(map(len, values))
-        if not self._space.roomy or not self._tail.append(sequence + 1, values, size_bytes):
+        if not self._space.roomy or not self._wal.append(sequence + 1, values, size_bytes):
             try:
-                self._tail.settle(tables, sequence, values)
+                self._wal.settle(tables, sequence, values)
             except Exception as error:
                 kept = self._is_kept(sequence + len(values), values[-1])
                 if not kept:
@@ -297,7 +297,7 @@ class LmdbLog:
             tables = self._reopen()
             kept = tables.record(sequence) == value
             if not kept:
-                self._tail.disown()
+                self._wal.disown()
             try:
                 tables.confirm(sequence)
             except lmdb.Error:
@@ -348,7 +348,7 @@ class LmdbLog:
             return
         if plenty:
             if self._space.hold():
-                self._tail.make()
+                self._wal.make()
             self.refusal = None
         elif self._job is None and self._space.worth_compacting(self._stored_bytes):
             # the feed asks whether a snapshot is wanted
@@ -375,10 +375,10 @@ class LmdbLog:
         try:
             tables = self._tables = self._tables or self._open()
             if job is not None:
-                if self._sequence - len(self._tail.pending) < job.sequence:
+                if self._sequence - len(self._wal.pending) < job.sequence:
                     # What is pending has to go on behind LMDB's last record, or behind the
                     # snapshot.
-                    self._tail.settle(tables, self._sequence)
+                    self._wal.settle(tables, self._sequence)
                 if not self._space.may_build(tables):
                     raise lmdb.DiskError("there is no room for an image")
                 if job.store_next(tables):
@@ -387,8 +387,8 @@ class LmdbLog:
                     self._end_snapshot(job)
             elif self._purging:
                 self._purging = purge(tables)
-            elif idle and self._tail.pending:
-                self._tail.settle(tables, self._sequence)
+            elif idle and self._wal.pending:
+                self._wal.settle(tables, self._sequence)
         except Exception as error:
             self._refuse(error)
             if job is not None:

@@ -1,4 +1,4 @@
-"""Reading a log from its beginning: LMDB's snapshot and the records after it, then its tail."""
+"""Reading a log from its beginning: LMDB's snapshot and the records after it, then its WAL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from grid_member.engine.io.errors import LOG_ERRORS, damaged
 from grid_member.engine.lmdb.check import explained
 from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb.values import unpack_record
-from grid_member.engine.lmdb.wal import read_tail
+from grid_member.engine.lmdb.wal import read_wal
 from grid_member.engine.state import codec
 from grid_member.engine.state.operations import Committed
 
@@ -30,8 +30,8 @@ class Replay:
         self.timestamp_ms = 0
         self.stored_bytes = 0
         self.salt = b""
-        """Of the tail that LMDB notes; empty without one."""
-        self.tail: list[bytes] = []
+        """Of the WAL that LMDB notes; empty without one."""
+        self.wal: list[bytes] = []
         """The values that are there behind LMDB's records."""
         self._tables = tables
         self._path = path
@@ -82,10 +82,10 @@ class Replay:
         self.salt = self._tables.salt()
         if not self.salt:
             return
-        found = read_tail(self._path, self.salt, self.sequence)
+        found = read_wal(self._path, self.salt, self.sequence)
         if found is None:
             raise self._damaged("its tail is gone, or cut")
-        self.tail = found.values
+        self.wal = found.values
         for value in found.values:
             yield self._committed(self.sequence + 1, value)
         if found.gap:

@@ -118,7 +118,7 @@ class Space:
 
     @property
     def roomy(self) -> bool:
-        """Whether there is room for more than what only a log's tail has."""
+        """Whether there is room for more than what only a log's WAL has."""
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes
 
     def worth_compacting(self, stored_bytes: int) -> bool:

@@ -16,10 +16,10 @@ from grid_member.engine.lmdb.check import check_length, check_size, explained
 from grid_member.engine.lmdb.values import pack_base, pack_salt, unpack_base, unpack_salt
 
 LOG_FORMAT: Final = 1
-"""Of a log without a tail. Formats count changes of what is stored that an older program must not
+"""Of a log without a WAL. Formats count changes of what is stored that an older program must not
 touch."""
-TAILED_FORMAT: Final = 2
-"""Of a log with a tail, which older programs do not know."""
+WAL_FORMAT: Final = 2
+"""Of a log with a WAL, which older programs do not know."""
 MAP_SIZE_BYTES: Final = 1 << 40
 """Address space that the store may grow into; the file is only as large as what it holds."""
 Environments: TypeAlias = Callable[[Path, int, bool], lmdb.Environment]
@@ -83,7 +83,7 @@ class Tables:
             return unpack_base(transaction.get(b"base", b""))
 
     def salt(self) -> bytes:
-        """Return the salt of the log's tail, nothing when it has none.
+        """Return the salt of the log's WAL, nothing when it has none.
 
         Raises:
             CodecError: it is damaged.
@@ -91,7 +91,7 @@ class Tables:
         with self.environment.begin(self.meta) as transaction:
             version = FORMAT.unpack(transaction.get(b"format", b""))[1]
             noted = transaction.get(b"tail", b"")
-        return unpack_salt(noted) if noted or version == TAILED_FORMAT else b""
+        return unpack_salt(noted) if noted or version == WAL_FORMAT else b""
 
     def last(self) -> int:
         """Return the sequence of the last record, 0 without one."""
@@ -126,7 +126,7 @@ class Tables:
         Args:
             sequence: of the last record that is there.
             values: what is stored of each record behind it.
-            salt: what to note of the log's tail from now on, empty for none; None as it is.
+            salt: what to note of the log's WAL from now on, empty for none; None as it is.
 
         Raises:
             lmdb.Error: they may be there, or not.
@@ -141,7 +141,7 @@ class Tables:
 
     def _note(self, transaction: lmdb.Transaction, salt: bytes) -> None:
         kind, _, shard = FORMAT.unpack(transaction.get(b"format", b"", db=self.meta))
-        version = TAILED_FORMAT if salt else LOG_FORMAT
+        version = WAL_FORMAT if salt else LOG_FORMAT
         transaction.put(b"format", FORMAT.pack(kind, version, shard), db=self.meta)
         if salt:
             transaction.put(b"tail", pack_salt(salt), db=self.meta)
@@ -196,7 +196,7 @@ def _check_format(tables: Tables, path: Path, shard: int) -> None:
         kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
     if kind != KIND:
         raise foreign(f"the log in {path}", "it is not a member's")
-    if version not in (LOG_FORMAT, TAILED_FORMAT):
-        raise newer(f"the log in {path}", version, TAILED_FORMAT)
+    if version not in (LOG_FORMAT, WAL_FORMAT):
+        raise newer(f"the log in {path}", version, WAL_FORMAT)
     if kept_shard != shard:
         raise foreign(f"the log in {path}", f"it belongs to shard {kept_shard}")

@@ -1,6 +1,6 @@
 """What is stored in a log beside its codec's bytes.
 
-Place and time of a record, the place of the snapshot, the salt of the tail. Each has a checksum,
+Place and time of a record, the place of the snapshot, the salt of the WAL. Each has a checksum,
 too: a bit that flips on the disk must not pass for another time, or for a shorter snapshot.
 """
 
@@ -68,7 +68,7 @@ def unpack_base(value: bytes) -> tuple[int, int]:
 
 
 def pack_salt(salt: bytes) -> bytes:
-    """Return what is stored of the salt of the log's tail."""
+    """Return what is stored of the salt of the log's WAL."""
     return salt + _SALT_CHECK.pack(zlib.crc32(salt))
 
 

@@ -7,7 +7,7 @@ from its beginning.
 
 A group begins at a block: salt, sequence of its first record, number of values, bytes of its body,
 CRC-32 of all that. Its body is the length of each value, then the values. LMDB notes the salt
-before the first group is written. Nothing without it passes for one, neither of other tails nor
+before the first group is written. Nothing without it passes for one, neither of other WALs nor
 what clients have stored; and a group of a former turn has no records that LMDB lacks.
 """
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb.tables import Tables
 
-TAIL_FILE: Final = "tail"
-TAIL_BYTES: Final = 512 * 1024
+WAL_FILE: Final = "tail"
+WAL_BYTES: Final = 512 * 1024
 """How long the file is. On a full disk LMDB takes over what it has into the reserve, which has to
 have room for removals behind that."""
 SMALL_BYTES: Final = 32 * 1024
@@ -49,7 +49,7 @@ _log = logging.getLogger("grid_member.engine.lmdb_tail")
 
 
 class Found(NamedTuple):
-    """What a tail has behind a record of LMDB."""
+    """What a WAL has behind a record of LMDB."""
 
     values: list[bytes]
     """Of the records that follow that one."""
@@ -65,8 +65,8 @@ class _Group(NamedTuple):
     """Where the next one begins."""
 
 
-class Tail:
-    """Writes a tail. For the thread that writes the log, but for `resume`, which comes before.
+class Wal:
+    """Writes a WAL. For the thread that writes the log, but for `resume`, which comes before.
 
     It is used when its file is open, LMDB notes its salt, and LMDB's last commit is known to be
     there.
@@ -93,7 +93,7 @@ class Tail:
         self._noted = False
         """Whether LMDB notes the salt."""
         self._doubtful = False
-        """Whether a write to the tail failed, and may yet be on the disk."""
+        """Whether a write to the WAL failed, and may yet be on the disk."""
         self._whole = False
         """Whether all of it may be: then it counts until its first block was written over. The page
         cache does not tell any more, when that failed once."""
@@ -106,7 +106,7 @@ class Tail:
     # Beginning and end
 
     def resume(self, salt: bytes, values: list[bytes]) -> None:
-        """Go on with the tail of the life before, once LMDB has taken over its values."""
+        """Go on with the WAL of the life before, once LMDB has taken over its values."""
         self._salt, self._noted, self._unsettled = salt, True, True
         self._size_bytes = _size(salt)
         self.pending = values
@@ -116,11 +116,11 @@ class Tail:
             self._warn(error)
 
     def make(self) -> None:
-        """Make a tail unless there is one; without room there is none. Never raises."""
+        """Make a WAL unless there is one; without room there is none. Never raises."""
         if self._salt or not self._size_bytes:
             return
         try:
-            _fill(self._path / TAIL_FILE, self._size_bytes)
+            _fill(self._path / WAL_FILE, self._size_bytes)
             sync_directory(self._path)
             self._open()
         except OSError as error:
@@ -136,12 +136,12 @@ class Tail:
             self._file = -1
 
     def _open(self) -> None:
-        self._file = os.open(self._path / TAIL_FILE, _FLAGS)
+        self._file = os.open(self._path / WAL_FILE, _FLAGS)
 
     def _remove(self) -> None:
         self.close()
         with contextlib.suppress(OSError):
-            (self._path / TAIL_FILE).unlink(missing_ok=True)
+            (self._path / WAL_FILE).unlink(missing_ok=True)
 
     def _warn(self, error: OSError) -> None:
         _log.warning(
@@ -169,7 +169,7 @@ class Tail:
 
         Args:
             tables: of the log.
-            sequence: of the last record, whether LMDB or only the tail has it.
+            sequence: of the last record, whether LMDB or only the WAL has it.
             values: of the records behind that.
 
         Raises:
@@ -191,7 +191,7 @@ class Tail:
             self._remove()
 
     def end(self, tables: Tables | None, sequence: int) -> None:
-        """Leave LMDB all of the log. What it does not take the next start finds in the tail.
+        """Leave LMDB all of the log. What it does not take the next start finds in the WAL.
 
         Args:
             tables: of the log; None when it cannot be opened.
@@ -254,14 +254,14 @@ class Tail:
         with contextlib.suppress(FileNotFoundError):
             if not self._whole:
                 # What the page cache does not have as a whole will not come to the disk.
-                data = (self._path / TAIL_FILE).read_bytes()
+                data = (self._path / WAL_FILE).read_bytes()
                 self._whole = _group(data, self._end_bytes, self._salt) is not None
             if self._whole:
                 self._blank()
         self._doubtful = self._whole = False
 
     def _blank(self) -> None:
-        file = os.open(self._path / TAIL_FILE, _FLAGS)
+        file = os.open(self._path / WAL_FILE, _FLAGS)
         try:
             if os.pwrite(file, bytes(BLOCK_BYTES), self._end_bytes) < BLOCK_BYTES:
                 raise OSError("only a part of it was written")
@@ -269,8 +269,8 @@ class Tail:
             os.close(file)
 
 
-def read_tail(path: Path, salt: bytes, after: int) -> Found | None:
-    """Return what the tail in a log's directory has behind a record; None when it is cut or gone.
+def read_wal(path: Path, salt: bytes, after: int) -> Found | None:
+    """Return what the WAL in a log's directory has behind a record; None when it is cut or gone.
 
     A group that is not whole ends it: that is the one whose writing was interrupted.
 
@@ -278,7 +278,7 @@ def read_tail(path: Path, salt: bytes, after: int) -> Found | None:
         OSError: it cannot be read.
     """
     try:
-        data = (path / TAIL_FILE).read_bytes()
+        data = (path / WAL_FILE).read_bytes()
     except FileNotFoundError:
         return None
     if len(data) < _size(salt):

@@ -41,7 +41,7 @@ LOG = Path("store/shard-0/data.mdb")
 
 def small_log(path: Path, shard: int, clock: Clock) -> Log:
     return LmdbLog(
-        path, shard, clock, compaction_slack_bytes=20_000, reserve_bytes=16_384, tail_bytes=0
+        path, shard, clock, compaction_slack_bytes=20_000, reserve_bytes=16_384, wal_bytes=0
     )
 
 

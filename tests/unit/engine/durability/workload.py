@@ -20,7 +20,7 @@ from grid_member.engine.api import ClusterState, Item
 from grid_member.engine.lmdb import log
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.tables import open_environment
-from grid_member.engine.lmdb.wal import TAIL_FILE, Tail
+from grid_member.engine.lmdb.wal import WAL_FILE, Wal
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ SYSTEM = "system"
 STATES = [ClusterState.ACTIVE, ClusterState.FROZEN, ClusterState.NO_MIGRATION]
 COMPACTION_SLACK_BYTES = 20_000
 RESERVE_BYTES = 16_384
-TAIL_BYTES = 32_768
+WAL_BYTES = 32_768
 
 
 def unsynced_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
@@ -57,7 +57,7 @@ def metaunsynced_environment(path: Path, map_size_bytes: int, create: bool) -> l
     )
 
 
-class Left(Tail):
+class Left(Wal):
     """A tail that stays as a dead process leaves it."""
 
     def end(self, tables: Tables | None, sequence: int) -> None:
@@ -70,7 +70,7 @@ class Hasty(Left):
     def append(self, first: int, values: Sequence[bytes], size_bytes: int) -> bool:
         if self._file >= 0:
             os.close(self._file)
-            self._file = os.open(self._path / TAIL_FILE, os.O_WRONLY | os.O_CLOEXEC)
+            self._file = os.open(self._path / WAL_FILE, os.O_WRONLY | os.O_CLOEXEC)
         return super().append(first, values, size_bytes)
 
 
@@ -82,7 +82,7 @@ class Unnoted(Left):
         return None
 
 
-BUILDS: dict[str, tuple[Environments, type[Tail]]] = {
+BUILDS: dict[str, tuple[Environments, type[Wal]]] = {
     "real": (open_environment, Left),
     "no-sync": (unsynced_environment, Left),
     "no-meta-sync": (metaunsynced_environment, Left),
@@ -154,7 +154,7 @@ async def change_system(driver: Driver, journal: Journal, chance: random.Random)
 async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
     environments, tail = BUILDS[build]
-    setattr(log, "Tail", tail)  # noqa: B010 - it takes no other one
+    setattr(log, "Wal", tail)  # noqa: B010 - it takes no other one
 
     def open_log(path: Path, shard: int, clock: Clock) -> Log:
         return LmdbLog(
@@ -164,7 +164,7 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
             compaction_slack_bytes=COMPACTION_SLACK_BYTES,
             reserve_bytes=RESERVE_BYTES,
             environments=environments,
-            tail_bytes=TAIL_BYTES,
+            wal_bytes=WAL_BYTES,
         )
 
     engine = open_engine(FixedStructures(), directory, open_log=open_log)

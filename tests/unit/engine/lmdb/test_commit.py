@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 async def test_a_commit_that_failed_late_and_is_there_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     with monkeypatch.context() as patch:
         patch.setattr(Tables, "append", commit_then_fail)
         assert await driver.put("m", "k", b"1") is None
     assert await driver.put("m", "l", b"2") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path, tail_bytes=0))
+    again = await started(engine_at(tmp_path, wal_bytes=0))
     assert [await again.value("m", "k"), await again.value("m", "l")] == [b"1", b"2"]
     await again.engine.stop()
 
@@ -61,7 +61,7 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
         monkeypatch.setattr(Tables, "append", _append)
         commit_then_fail(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     monkeypatch.setattr(Tables, "append", once)
     monkeypatch.setattr(LmdbLog, "_open", stubborn)
     # What was refused for this alone is taken again before anyone looks at the disk.
@@ -71,7 +71,7 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
     assert answers == [None, None]
     assert await driver.put("m", "c", b"1") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path, tail_bytes=0))
+    again = await started(engine_at(tmp_path, wal_bytes=0))
     assert [await again.value("m", key) for key in "abc"] == [b"1"] * 3
     await again.engine.stop()
 
@@ -113,7 +113,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
     puts: int,
 ) -> None:
     disk = Silent(monkeypatch)
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     assert await driver.put("m", "old", b"1") is None
     disk.well = False
     waiting = asyncio.gather(*(driver.put("m", "k", b"1") for _ in range(puts)))
@@ -140,7 +140,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
     assert all(isinstance(one, Refused) for one in await waiting)
     assert await driver.put("m", "l", b"2") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path, tail_bytes=0))
+    again = await started(engine_at(tmp_path, wal_bytes=0))
     assert [await again.value("m", key) for key in ("old", "k", "l")] == [b"1", None, b"2"]
     await again.engine.stop()
 
@@ -151,7 +151,7 @@ async def test_a_stop_waits_for_a_silent_disk_only_so_long(
 ) -> None:
     monkeypatch.setattr("grid_member.engine.local.engine.UNKNOWN_GRACE_S", grace_s)
     disk = Silent(monkeypatch)
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     disk.well = False
     waiting = asyncio.create_task(driver.put("m", "k", b"1"))
     await condition(disk.failed.is_set)
@@ -169,7 +169,7 @@ async def test_a_stop_waits_for_a_silent_disk_only_so_long(
 
 
 async def test_a_record_is_never_written_over_another(tmp_path: Path) -> None:
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     await driver.put("m", "a", b"1")
     await driver.engine.stop()
     environment = open_environment(tmp_path / "store" / "shard-0", MAP_SIZE_BYTES, False)

@@ -24,7 +24,7 @@ from grid_member.engine.lmdb import check, space
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.tables import Tables, open_environment
-from grid_member.engine.lmdb.wal import TAIL_BYTES
+from grid_member.engine.lmdb.wal import WAL_BYTES
 from grid_member.engine.state import snapshot
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.strategies import newer_record
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[4]
 SLACK_BYTES: Final = 50_000
 RESERVE_BYTES: Final = 256 * 1024
-SMALL_TAIL_BYTES: Final = RESERVE_BYTES * TAIL_BYTES // space.RESERVE_BYTES
+SMALL_WAL_BYTES: Final = RESERVE_BYTES * WAL_BYTES // space.RESERVE_BYTES
 
 
 def engine_at(
@@ -43,7 +43,7 @@ def engine_at(
     *,
     map_size_bytes: int = 1 << 30,
     slack_bytes: int = SLACK_BYTES,
-    tail_bytes: int = SMALL_TAIL_BYTES,
+    wal_bytes: int = SMALL_WAL_BYTES,
 ) -> LocalEngine:
     def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
         return LmdbLog(
@@ -53,7 +53,7 @@ def engine_at(
             map_size_bytes=map_size_bytes,
             compaction_slack_bytes=slack_bytes,
             reserve_bytes=RESERVE_BYTES,
-            tail_bytes=tail_bytes,
+            wal_bytes=wal_bytes,
         )
 
     return open_engine(FixedStructures(), directory, open_log=open_log)
@@ -143,7 +143,7 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
         append(tables, sequence, values, salt)
 
     monkeypatch.setattr(Tables, "append", sometimes)
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     await driver.offer("q", b"1")
     item = await driver.poll("q")
     assert isinstance(item, Item)

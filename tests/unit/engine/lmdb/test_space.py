@@ -92,7 +92,7 @@ async def test_what_removes_is_not_refused_with_what_stores(
             raise lmdb.DiskError("No space left on device")
         append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     await driver.put("m", "k", b"1")
     await driver.offer("q", b"1")
     monkeypatch.setattr(Tables, "append", small)

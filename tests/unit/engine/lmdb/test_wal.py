@@ -1,4 +1,4 @@
-"""The tail of a log: what only it has is found again, whatever happened to it."""
+"""The WAL of a log: what only it has is found again, whatever happened to it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from grid_member.engine.lmdb.space import Space
 from grid_member.engine.lmdb.tables import (
     FORMAT,
     MAP_SIZE_BYTES,
-    TAILED_FORMAT,
+    WAL_FORMAT,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb.wal import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, WAL_FILE, Found, Wal, read_wal
 from tests.unit.engine.drive import condition
-from tests.unit.engine.lmdb.test_log import SMALL_TAIL_BYTES, engine_at, started
+from tests.unit.engine.lmdb.test_log import SMALL_WAL_BYTES, engine_at, started
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.unit.engine.drive import Driver
 
 SHARD = "store/shard-0"
-TAIL = f"{SHARD}/{TAIL_FILE}"
+WAL = f"{SHARD}/{WAL_FILE}"
 KEYS = 14
 LAST, VALUE = "k13", b"v13"
 SETTLED = 10
@@ -57,12 +57,12 @@ def log_of(driver: Driver) -> lmdb_log.LmdbLog:
 
 
 async def lively(directory: Path) -> Driver:
-    """A member that has some records in LMDB and some in the tail only."""
+    """A member that has some records in LMDB and some in the WAL only."""
     driver = await started(engine_at(directory))
     for number in range(KEYS):
         assert await driver.put("m", f"k{number}", b"v%d" % number) is None
     log = log_of(driver)
-    assert log._sequence - len(log._tail.pending) == SETTLED < log._sequence
+    assert log._sequence - len(log._wal.pending) == SETTLED < log._sequence
     return driver
 
 
@@ -84,7 +84,7 @@ async def test_when_nobody_writes_lmdb_takes_over(
     log = log_of(driver)
     monkeypatch.setattr(lmdb_log, "IDLE_S", 0.01)
     assert await driver.put("m", "last", b"1") is None
-    await condition(lambda: log._tail.pending == [])
+    await condition(lambda: log._wal.pending == [])
     await driver.engine.stop()
 
 
@@ -92,7 +92,7 @@ async def test_what_only_the_tail_has_is_replayed(tmp_path: Path) -> None:
     driver = await lively(tmp_path / "a")
     left = copied(tmp_path / "a", tmp_path / "b")
     await driver.engine.stop()
-    assert version(left) == TAILED_FORMAT  # which an older program refuses
+    assert version(left) == WAL_FORMAT  # which an older program refuses
     for _ in range(2):
         again = await started(engine_at(left))
         for number in range(KEYS):
@@ -114,12 +114,12 @@ async def test_a_start_goes_on_with_the_tail_that_it_finds(tmp_path: Path) -> No
 
 async def test_a_stopped_member_leaves_lmdb_everything(tmp_path: Path) -> None:
     driver = await lively(tmp_path)
-    assert (tmp_path / TAIL).stat().st_mode & 0o077 == 0
+    assert (tmp_path / WAL).stat().st_mode & 0o077 == 0
     await driver.engine.stop()
     tables = open_tables(tmp_path / SHARD, 0, MAP_SIZE_BYTES, open_environment)
     try:
         assert tables.record(KEYS + 1) is not None
-        assert read_tail(tmp_path / SHARD, tables.salt(), KEYS + 1) == Found([], gap=False)
+        assert read_wal(tmp_path / SHARD, tables.salt(), KEYS + 1) == Found([], gap=False)
     finally:
         tables.environment.close()
 
@@ -130,7 +130,7 @@ async def test_a_stop_that_died_between_its_commits(
     """LMDB has all but the last record of the last group."""
     driver = await lively(tmp_path)
     await asyncio.gather(*(driver.put("m", key, b"1") for key in "xyz"))
-    monkeypatch.setattr(Tail, "settle", lambda *_: None)
+    monkeypatch.setattr(Wal, "settle", lambda *_: None)
     await driver.engine.stop()
     monkeypatch.undo()
     again = await started(engine_at(tmp_path))
@@ -144,13 +144,13 @@ async def test_a_tail_that_is_lost_is_damage(tmp_path: Path, change: str) -> Non
     left = copied(tmp_path / "a", tmp_path / "b")
     await driver.engine.stop()
     if change == "gone":
-        (left / TAIL).unlink()
+        (left / WAL).unlink()
     elif change == "cut":
-        os.truncate(left / TAIL, SMALL_TAIL_BYTES - BLOCK_BYTES)
+        os.truncate(left / WAL, SMALL_WAL_BYTES - BLOCK_BYTES)
     elif change == "damaged":
-        content = bytearray((left / TAIL).read_bytes())
+        content = bytearray((left / WAL).read_bytes())
         content[100] ^= 1
-        (left / TAIL).write_bytes(content)
+        (left / WAL).write_bytes(content)
     else:
         environment = open_environment(left / SHARD, 1 << 30, False)
         with environment.begin(environment.open_db(b"meta"), write=True) as transaction:
@@ -218,7 +218,7 @@ async def test_on_a_disk_that_is_short_nothing_waits_for_lmdb(
     monkeypatch.setattr(Space, "roomy", False)
     for number in range(3):
         assert await driver.put("m", f"more{number}", b"1") is None
-        assert log._tail.pending == []
+        assert log._wal.pending == []
     await driver.engine.stop()
 
 
@@ -233,7 +233,7 @@ async def test_without_room_there_is_no_tail(
     driver = await started(engine_at(tmp_path))
     for number in range(5):
         assert await driver.put("m", f"k{number}", b"v") is None
-    assert not (tmp_path / TAIL).exists()
+    assert not (tmp_path / WAL).exists()
     await driver.engine.stop()
     again = await started(engine_at(tmp_path))
     assert await again.value("m", "k4") == b"v"

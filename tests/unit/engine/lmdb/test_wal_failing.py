@@ -1,4 +1,4 @@
-"""The tail of a log, and LMDB beside it, when a disk fails one of them or both."""
+"""The WAL of a log, and LMDB beside it, when a disk fails one of them or both."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from grid_member.engine.lmdb.tables import (
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb.wal import SMALL_BYTES, Tail
+from grid_member.engine.lmdb.wal import SMALL_BYTES, Wal
 from grid_member.engine.state.operations import Committed, MapPut, Record
 from tests.unit.engine.drive import condition
-from tests.unit.engine.lmdb.test_log import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started
-from tests.unit.engine.lmdb.test_wal import LAST, TAIL, VALUE, copied, lively
+from tests.unit.engine.lmdb.test_log import RESERVE_BYTES, SMALL_WAL_BYTES, engine_at, started
+from tests.unit.engine.lmdb.test_wal import LAST, VALUE, WAL, copied, lively
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +37,12 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Failing:
-    """Disks whose writes fail: that of the tail, and that of LMDB, as long as they are to."""
+    """Disks whose writes fail: that of the WAL, and that of LMDB, as long as they are to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.tail = self.disown = self.pages = True
+        self.wal = self.disown = self.pages = True
         self.share = 1.0
-        """How much of a write to the tail is there when it fails."""
+        """How much of a write to the WAL is there when it fails."""
         self.waiting = threading.Event()
         pwrite, append = os.pwrite, Tables.append
 
@@ -50,7 +50,7 @@ class Failing:
             if not any(data) and self.disown:
                 self.waiting.set()
                 raise OSError(errno.EIO, "planted")
-            if any(data) and self.tail:
+            if any(data) and self.wal:
                 # A part or all of it is there nevertheless.
                 pwrite(file, data[: int(self.share * len(data))], place)
                 raise OSError(errno.EIO, "planted")
@@ -77,10 +77,10 @@ async def test_lmdb_takes_over_from_a_tail_that_fails(
     for key in "xyz":
         assert await driver.put("m", key, b"1") is None
     assert len([line for line in caplog.messages if "tail of the log of shard 0" in line]) == 1
-    assert not (tmp_path / "a" / TAIL).exists()
+    assert not (tmp_path / "a" / WAL).exists()
     left = copied(tmp_path / "a", tmp_path / "b")
     await driver.engine.stop()
-    disk.tail = False
+    disk.wal = False
     again = await started(engine_at(left))
     assert [await again.value("m", key) for key in (LAST, *"xyz")] == [VALUE, *[b"1"] * 3]
     await again.engine.stop()
@@ -89,7 +89,7 @@ async def test_lmdb_takes_over_from_a_tail_that_fails(
 async def test_what_was_refused_is_not_found_in_the_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither disk takes it, and it is refused only when the tail does not have it for sure."""
+    """Neither disk takes it, and it is refused only when the WAL does not have it for sure."""
     driver = await lively(tmp_path / "a")
     disk = Failing(monkeypatch)
     waiting = driver.put("m", "refused", b"1")
@@ -101,7 +101,7 @@ async def test_what_was_refused_is_not_found_in_the_tail(
     disk.disown = False
     assert isinstance(await putting, Refused)
     known = copied(tmp_path / "a", tmp_path / "c")
-    disk.pages = disk.tail = False
+    disk.pages = disk.wal = False
     assert await driver.put("m", "later", b"1") is None
     after = copied(tmp_path / "a", tmp_path / "d")
     await driver.engine.stop()
@@ -150,17 +150,17 @@ def test_what_lmdb_has_already_is_confirmed_by_a_commit_of_its_own(tmp_path: Pat
     """Its root page may be in the page cache only."""
     create_log(tmp_path, 0)
     tables = open_tables(tmp_path, 0, MAP_SIZE_BYTES, open_environment)
-    tail = Tail(tmp_path, 0, SMALL_TAIL_BYTES, lambda _: None)
-    tail.make()
-    tail.settle(tables, 0, [b"first"])
-    assert tail.append(2, [b"second"], 6)
+    wal = Wal(tmp_path, 0, SMALL_WAL_BYTES, lambda _: None)
+    wal.make()
+    wal.settle(tables, 0, [b"first"])
+    assert wal.append(2, [b"second"], 6)
     tables.append(1, [b"second"])  # which was said to have failed
-    tail._unsettled = True
+    wal._unsettled = True
     commits = tables.environment.info()["last_txnid"]
-    tail.settle(tables, 2)
+    wal.settle(tables, 2)
     assert tables.environment.info()["last_txnid"] == commits + 1
-    assert tail.append(3, [b"third"], 5)
-    tail.close()
+    assert wal.append(3, [b"third"], 5)
+    wal.close()
     tables.environment.close()
 
 
@@ -231,10 +231,10 @@ async def test_nothing_is_answered_in_the_place_of_what_lmdb_may_have(
     first, second, third, unknown, later = records("first", "second", "third", "unknown", "later")
     for one in (first, second, third):
         log._space.hold()
-        log._tail.make()
+        log._wal.make()
         log._commit([one], 100)
         log._purging = False
-    assert len(log._tail.pending) == 2
+    assert len(log._wal.pending) == 2
 
     def late(
         tables: Tables, sequence: int, values: Sequence[bytes], salt: bytes | None = None
@@ -248,7 +248,7 @@ async def test_nothing_is_answered_in_the_place_of_what_lmdb_may_have(
     with monkeypatch.context() as patch:
         patch.setattr(Tables, "append", late)
         patch.setattr(lmdb_log.LmdbLog, "_open", closed)
-        patch.setattr(Tail, "append", lambda *_: False)
+        patch.setattr(Wal, "append", lambda *_: False)
         log.lose_patience(0)
         log._commit([unknown], 100)
     assert told.taken == ["first", "second", "third"]

@@ -1,4 +1,4 @@
-"""The file of a tail: which of its bytes are a group, and which are none."""
+"""The file of a WAL: which of its bytes are a group, and which are none."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from grid_member.engine.lmdb.tables import (
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, TAIL_FILE, Found, Tail, read_tail
-from tests.unit.engine.lmdb.test_log import SMALL_TAIL_BYTES
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, WAL_FILE, Found, Wal, read_wal
+from tests.unit.engine.lmdb.test_log import SMALL_WAL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,34 +35,34 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
 
 class Written:
-    """A tail and LMDB beside it, with the values of the records that they were given."""
+    """A WAL and LMDB beside it, with the values of the records that they were given."""
 
-    def __init__(self, path: Path, tables: Tables, size_bytes: int = SMALL_TAIL_BYTES) -> None:
+    def __init__(self, path: Path, tables: Tables, size_bytes: int = SMALL_WAL_BYTES) -> None:
         self.path = path
         self.tables = tables
         self.values: list[bytes] = []
         self.seconds: list[float] = []
-        self.tail = Tail(path, 0, size_bytes, self.seconds.append)
-        self.tail.make()
+        self.wal = Wal(path, 0, size_bytes, self.seconds.append)
+        self.wal.make()
         self.write([b"first"])
 
     @property
     def settled(self) -> int:
         """The sequence of the last record that LMDB has."""
-        return len(self.values) - len(self.tail.pending)
+        return len(self.values) - len(self.wal.pending)
 
     def write(self, values: list[bytes]) -> bool:
-        """Write a group; tell whether the tail took it."""
+        """Write a group; tell whether the WAL took it."""
         last = len(self.values)
-        taken = self.tail.append(last + 1, values, sum(map(len, values)))
+        taken = self.wal.append(last + 1, values, sum(map(len, values)))
         if not taken:
-            self.tail.settle(self.tables, last, values)
+            self.wal.settle(self.tables, last, values)
         self.values += values
         return taken
 
     def left(self) -> list[bytes]:
         """Return what is found of the pending values."""
-        found = read_tail(self.path, self.tables.salt(), self.settled)
+        found = read_wal(self.path, self.tables.salt(), self.settled)
         assert found is not None
         assert not found.gap
         return found.values
@@ -79,7 +79,7 @@ def test_what_lmdb_lacks_is_found(tmp_path: Path, tables: Tables, seed: int) -> 
     chance = random.Random(seed)
     written = Written(tmp_path, tables)
     taken = [written.write(some(chance)) for _ in range(100) if written.left() is not None]
-    assert written.left() == written.tail.pending
+    assert written.left() == written.wal.pending
     assert taken.count(True) > 50 > taken.count(False) > 3
     assert len(written.seconds) == taken.count(True)
     stored = [tables.record(number + 1) for number in range(written.settled)]
@@ -95,11 +95,11 @@ def test_a_group_that_was_written_in_part_is_none(
     written = Written(tmp_path, tables)
     for _ in range(chance.randint(10, 60)):
         written.write(some(chance))
-    before, pending = (tmp_path / TAIL_FILE).read_bytes(), list(written.tail.pending)
+    before, pending = (tmp_path / WAL_FILE).read_bytes(), list(written.wal.pending)
     values = [chance.randbytes(3000), b"small"]
     while not written.write(values):
-        before, pending = (tmp_path / TAIL_FILE).read_bytes(), list(written.tail.pending)
-    after = (tmp_path / TAIL_FILE).read_bytes()
+        before, pending = (tmp_path / WAL_FILE).read_bytes(), list(written.wal.pending)
+    after = (tmp_path / WAL_FILE).read_bytes()
     settled = written.settled
     changed = [
         place
@@ -113,8 +113,8 @@ def test_a_group_that_was_written_in_part_is_none(
         content = bytearray(before)
         for place in there:
             content[place : place + SECTOR_BYTES] = after[place : place + SECTOR_BYTES]
-        (tmp_path / TAIL_FILE).write_bytes(content)
-        found = read_tail(tmp_path, tables.salt(), settled)
+        (tmp_path / WAL_FILE).write_bytes(content)
+        found = read_wal(tmp_path, tables.salt(), settled)
         assert found is not None
         assert found.values in (pending, pending + values)
         assert not found.gap
@@ -126,24 +126,24 @@ def test_a_lost_group_is_told_from_the_end(tmp_path: Path, tables: Tables) -> No
     written = Written(tmp_path, tables)
     for number in range(4):
         assert written.write([b"%d" % number])
-    content = bytearray((tmp_path / TAIL_FILE).read_bytes())
+    content = bytearray((tmp_path / WAL_FILE).read_bytes())
     content[BLOCK_BYTES + SALT_BYTES] ^= 1
-    (tmp_path / TAIL_FILE).write_bytes(content)
-    found = read_tail(tmp_path, tables.salt(), written.settled)
+    (tmp_path / WAL_FILE).write_bytes(content)
+    found = read_wal(tmp_path, tables.salt(), written.settled)
     assert found == Found([b"0"], gap=True)
 
 
 def test_no_bytes_pass_for_a_group_without_the_salt(tmp_path: Path, tables: Tables) -> None:
-    """Neither a group of another tail, nor one that a client stored where a group may begin."""
+    """Neither a group of another WAL, nor one that a client stored where a group may begin."""
     written = Written(tmp_path, tables)
     assert written.write([b"mine"])
     salt = tables.salt()
     other = wal._packed(os.urandom(SALT_BYTES), 3, [b"other"])
-    content = bytearray((tmp_path / TAIL_FILE).read_bytes())
+    content = bytearray((tmp_path / WAL_FILE).read_bytes())
     for place in range(BLOCK_BYTES, len(content), BLOCK_BYTES):
         content[place : place + len(other)] = other
-    (tmp_path / TAIL_FILE).write_bytes(content)
-    found = read_tail(tmp_path, salt, written.settled)
+    (tmp_path / WAL_FILE).write_bytes(content)
+    found = read_wal(tmp_path, salt, written.settled)
     assert found == Found([b"mine"], gap=False)
 
 
@@ -160,8 +160,8 @@ def test_hostile_bytes_are_no_group(tmp_path: Path, right: bool) -> None:
         if not right:
             place = chance.randrange(SALT_BYTES, len(head))
             head = head[:place] + bytes([head[place] ^ 1]) + head[place + 1 :]
-        (tmp_path / TAIL_FILE).write_bytes(head + body + bytes(chance.randint(0, 5000)))
-        found = read_tail(tmp_path, salt, 0)
+        (tmp_path / WAL_FILE).write_bytes(head + body + bytes(chance.randint(0, 5000)))
+        found = read_wal(tmp_path, salt, 0)
         assert found is not None
         assert right or found == Found([], gap=False)
         assert sum(map(len, found.values)) <= len(body)
@@ -171,14 +171,14 @@ def test_groups_that_follow_what_lmdb_lost_are_a_gap(tmp_path: Path, tables: Tab
     written = Written(tmp_path, tables)
     assert written.write([b"2"])
     assert written.write([b"3"])
-    assert read_tail(tmp_path, tables.salt(), 0) == Found([], gap=True)
-    assert read_tail(tmp_path, tables.salt(), 2) == Found([b"3"], gap=False)
+    assert read_wal(tmp_path, tables.salt(), 0) == Found([], gap=True)
+    assert read_wal(tmp_path, tables.salt(), 2) == Found([b"3"], gap=False)
 
 
 def test_a_tail_that_is_cut_is_told(tmp_path: Path, tables: Tables) -> None:
     written = Written(tmp_path, tables)
     written.write([b"2"])
-    os.truncate(tmp_path / TAIL_FILE, SMALL_TAIL_BYTES - 1)
-    assert read_tail(tmp_path, tables.salt(), 1) is None
-    (tmp_path / TAIL_FILE).unlink()
-    assert read_tail(tmp_path, tables.salt(), 1) is None
+    os.truncate(tmp_path / WAL_FILE, SMALL_WAL_BYTES - 1)
+    assert read_wal(tmp_path, tables.salt(), 1) is None
+    (tmp_path / WAL_FILE).unlink()
+    assert read_wal(tmp_path, tables.salt(), 1) is None

@@ -212,7 +212,7 @@ async def test_a_large_value_of_data_takes_no_system_operation_down(
             raise lmdb.DiskError("No space left on device")
         append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     monkeypatch.setattr(Tables, "append", small)
     put, changed, removed = await asyncio.gather(
         driver.put("m", "k", VALUE),
@@ -258,7 +258,7 @@ async def test_what_is_no_note_takes_its_record_along(
             raise lmdb.DiskError("No space left on device")
         append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    driver = await started(engine_at(tmp_path, wal_bytes=0))
     monkeypatch.setattr(Tables, "append", full)
     outcomes = await asyncio.gather(
         driver.system("config/1", LARGE), driver.system("idempotency/k", b"200")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import EngineError, StopError, start_member
-from grid_member.engine.lmdb.wal import Tail
+from grid_member.engine.lmdb.wal import Wal
 from grid_member.start import handle
 from tests.unit.member.running import configuration
 from tests.unit.member.start.handles import config, is_free, port_of
@@ -238,14 +238,14 @@ class StuckDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = threading.Event()
         self.answers = threading.Event()
-        append = Tail.append
+        append = Wal.append
 
-        def stuck(tail: Tail, first: int, values: list[bytes], size_bytes: int) -> bool:
+        def stuck(tail: Wal, first: int, values: list[bytes], size_bytes: int) -> bool:
             self.asked.set()
             self.answers.wait()
             return append(tail, first, values, size_bytes)
 
-        monkeypatch.setattr(Tail, "append", stuck)
+        monkeypatch.setattr(Wal, "append", stuck)
 
 
 async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(
