@@ -1,6 +1,6 @@
 """Until when the others leave a member what it takes out of queues.
 
-They count from when they hear of a sign of life, this member from when it gave that sign: by its
+They count from when they hear of a heartbeat, this member from when it sent it: by its
 own clock it stops first. So an item is handed out only as long as nobody else can have it.
 """
 
@@ -29,7 +29,7 @@ class Leasehold:
     def __init__(self) -> None:
         """Hold for ever: from an engine by itself nobody takes anything."""
         self.until_s = math.inf
-        """What was taken in this life is left to this member until then; -inf: nothing was."""
+        """What was taken in this incarnation is this member's until then; -inf: nothing was."""
         self.awaited = False
         """Whether the member is not ready before a lease holds: a shard refused something for want
         of a lease or of a leader, or there was no lease yet."""
@@ -40,8 +40,8 @@ class Leasehold:
         """Whether what is taken may be handed out."""
         return steady_s() < self.until_s
 
-    def owes_a_life(self, *, ended: bool) -> bool:
-        """Tell whether another life is to begin before anything is handed out.
+    def is_incarnation_due(self, *, ended: bool) -> bool:
+        """Tell whether another incarnation is to begin before anything is handed out.
 
         Args:
             ended: whether the others may be ending this one; it is remembered.
@@ -60,7 +60,7 @@ class Leasehold:
         self.awaited = refused or (self.awaited and not self.holds)
 
     def begin_anew(self) -> None:
-        """Hold nothing in a life that just began, until there is a lease for it."""
+        """Hold nothing in an incarnation that just began, until there is a lease for it."""
         if self.until_s < math.inf:
             self.until_s = -math.inf
         self._ended = False

@@ -61,7 +61,7 @@ class Colleagues(Protocol):
     """The members of the cluster, for what the engine does with their servers."""
 
     def servers(self) -> frozenset[str]:
-        """Return the names of the servers of all members that give signs of life."""
+        """Return the names of the servers of all members that send heartbeats."""
 
     def lite(self) -> int:
         """Return how many of those members hold no data."""

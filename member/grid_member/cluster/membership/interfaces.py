@@ -45,7 +45,7 @@ class ReplicatedEngine(SystemStore, Protocol):
     def holders(self) -> set[Holder]:
         """Return the incarnations of other members with items in flight, as far as known here."""
 
-    def end_life(self, holder: Holder) -> None:
+    def end_incarnation(self, holder: Holder) -> None:
         """Give back what was taken in that incarnation, as far as the log takes that now."""
 
     def lease(self, until_s: float, *, ended: bool) -> None:

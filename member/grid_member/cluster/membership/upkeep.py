@@ -80,7 +80,7 @@ class Upkeep:
         for holder in over:
             if holder in self._suspects or holder.member in gone:
                 event(_log, logging.INFO, "items of a member return", member=holder.member)
-                engine.end_life(holder)
+                engine.end_incarnation(holder)
         self._suspects = over
         self._gone_members -= gone
         await self._agree()

@@ -33,7 +33,7 @@ from grid_member.engine.io.listening import close_servers, server_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from grid_member.engine.bootstrap.incarnation import Life
+    from grid_member.engine.bootstrap.incarnation import Incarnation
     from grid_member.engine.cluster_settings import ClusterSettings
 
 ALONE_S: Final = 15.0
@@ -132,7 +132,7 @@ async def admitted(
     trusted: Callable[[], bool] = lambda: False,
     *,
     gave_way: bool = False,
-    life: Life | None = None,
+    incarnation: Incarnation | None = None,
 ) -> Entry:
     """Return when this member's server may meet those of the others, and why.
 
@@ -142,15 +142,15 @@ async def admitted(
         waiting: is told why that is not now.
         trusted: whether somebody says that the data of this member is to go on.
         gave_way: whether a server of this member ended for another cluster before.
-        life: this process, where another one may be the same member.
+        incarnation: this process, where another one may be the same member.
 
     Raises:
         TwinError: an older process is the same member.
     """
-    lot = secrets.token_hex(_LOT_BYTES) if life is None else life.lot
+    lot = secrets.token_hex(_LOT_BYTES) if incarnation is None else incarnation.lot
     listener = await _listening(settings, lot, own)
     try:
-        async with Sight(settings, lot, life) as sight:
+        async with Sight(settings, lot, incarnation) as sight:
             patience = Patience(lot, gave_way, asyncio.get_running_loop().time())
             entry = await _let_in(sight, settings, own, waiting, trusted, patience)
             if not any(found is not None and found.lot is None for found in sight.seen.values()):
@@ -162,7 +162,7 @@ async def admitted(
 
 
 async def stranger_comes(
-    settings: ClusterSettings, own: str, entry: Entry, life: Life | None = None
+    settings: ClusterSettings, own: str, entry: Entry, incarnation: Incarnation | None = None
 ) -> str | None:
     """Return what to say of a member of another cluster before which this one's server has to end.
 
@@ -170,7 +170,7 @@ async def stranger_comes(
         settings: the list of the members.
         own: the id of the cluster that this member's data is of.
         entry: why the server was started. In its turn it ends for those who wait after that.
-        life: this process, where another one may be the same member.
+        incarnation: this process, where another one may be the same member.
 
     Returns:
         None: one of the own cluster is there.
@@ -180,7 +180,7 @@ async def stranger_comes(
     """
     clock = asyncio.get_running_loop().time
     yields_s = clock() + (TURN_S if entry is Entry.TURN else 0.0)
-    async with Sight(settings, "", life) as sight:
+    async with Sight(settings, "", incarnation) as sight:
         while True:
             sight.refuse_twin()
             here = {address: found for address, found in sight.seen.items() if found}

@@ -15,7 +15,7 @@ from grid_member.engine.bootstrap.polling import Lookout
 from grid_member.engine.bootstrap.probe import Present, hail
 
 if TYPE_CHECKING:
-    from grid_member.engine.bootstrap.incarnation import Life
+    from grid_member.engine.bootstrap.incarnation import Incarnation
     from grid_member.engine.cluster_settings import ClusterSettings
 
 FIRST_LOOK_S: Final = 0.5
@@ -31,13 +31,15 @@ class Sight(Lookout[Present]):
     Args:
         settings: the list.
         lot: of this member, which it does not see; empty: it sees itself as the others do.
-        life: this process, which asks the others for twins.
+        incarnation: this process, which asks the others for twins.
     """
 
-    def __init__(self, settings: ClusterSettings, lot: str = "", life: Life | None = None) -> None:
+    def __init__(
+        self, settings: ClusterSettings, lot: str = "", incarnation: Incarnation | None = None
+    ) -> None:
         super().__init__(settings, self._hailed)
         self._settings = settings
-        self._lot, self._life = lot, life
+        self._lot, self._incarnation = lot, incarnation
         self._clock = asyncio.get_running_loop().time
         self._begun_s = self._clock()
         self._reached: set[str] = set()
@@ -52,12 +54,12 @@ class Sight(Lookout[Present]):
             TwinError: one was.
         """
         for address, found in self.seen.items():
-            if self._life is None or found is None:
+            if self._incarnation is None or found is None:
                 continue
             twin, lot = found.twin, found.lot
-            waits = lot is not None and is_older_twin(self._life.lot, lot)
-            if waits or (twin is not None and self._life.yields_to(twin)):
-                raise twin_error(self._life, twin, address)
+            waits = lot is not None and is_older_twin(self._incarnation.lot, lot)
+            if waits or (twin is not None and self._incarnation.yields_to(twin)):
+                raise twin_error(self._incarnation, twin, address)
 
     @property
     def clear(self) -> bool:
@@ -69,7 +71,7 @@ class Sight(Lookout[Present]):
     async def _hailed(self, host: str, port: int) -> Present | None:
         address, began_s = f"{host}:{port}", self._clock()
         reached = partial(self._reached.add, address)
-        found = await hail(self._settings, host, port, reached, self._life)
+        found = await hail(self._settings, host, port, reached, self._incarnation)
         if found is None or found.lot == self._lot:
             self._told.pop(address, None)
             self._silent_s.pop(address, None)

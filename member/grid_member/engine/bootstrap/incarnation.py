@@ -32,7 +32,7 @@ class TwinError(EngineError):
     """Another process is the same member, and was started before this one."""
 
 
-class Life(NamedTuple):
+class Incarnation(NamedTuple):
     """One process that is a member."""
 
     member: str
@@ -53,11 +53,11 @@ class Life(NamedTuple):
         """This, as it is sent."""
         return json.dumps(self, separators=(",", ":")).encode()
 
-    def is_twin_of(self, other: Life) -> bool:
+    def is_twin_of(self, other: Incarnation) -> bool:
         """Tell whether two processes are the same member."""
         return self.member == other.member and self.token != other.token
 
-    def yields_to(self, other: Life) -> bool:
+    def yields_to(self, other: Incarnation) -> bool:
         """Tell which of two twins ends: the one that was started later."""
         return (self.since_ms, self.token) > (other.since_ms, other.token)
 
@@ -68,10 +68,10 @@ class Life(NamedTuple):
         return f"{whose}{self.since_ms % _TIMES:08x}"
 
 
-def life_of(settings: ClusterSettings, identity: Identity, clock: Clock) -> Life:
+def own_incarnation(settings: ClusterSettings, identity: Identity, clock: Clock) -> Incarnation:
     """Return this process, as it describes itself to other members."""
     host = socket.gethostname() if settings.host in _ANYWHERE else settings.host
-    return Life(
+    return Incarnation(
         identity.uuid.hex,
         secrets.token_hex(_TOKEN_BYTES),
         clock(),
@@ -81,11 +81,13 @@ def life_of(settings: ClusterSettings, identity: Identity, clock: Clock) -> Life
     )
 
 
-def unpacked(said: bytes) -> Life | None:
+def unpacked(said: bytes) -> Incarnation | None:
     """Return what was packed; None when it is something else, as of another version."""
     try:
         member, token, since_ms, name, address, directory = json.loads(said)
-        return Life(str(member), str(token), int(since_ms), str(name), str(address), str(directory))
+        return Incarnation(
+            str(member), str(token), int(since_ms), str(name), str(address), str(directory)
+        )
     except (ValueError, TypeError):
         return None
 
@@ -98,7 +100,7 @@ def is_older_twin(lot: str, other: str) -> bool:
     return 0 < (since - int(other[_WHOSE_CHARACTERS:], 16)) % _TIMES < _TIMES // 2
 
 
-def twin_error(own: Life, older: Life | None, where: str) -> TwinError:
+def twin_error(own: Incarnation, older: Incarnation | None, where: str) -> TwinError:
     """Return why this process ends, and what to do.
 
     Args:
@@ -106,13 +108,13 @@ def twin_error(own: Life, older: Life | None, where: str) -> TwinError:
         older: the other one; None when it does not tell more than that it is there.
         where: the address at which it was found, as the list of members has it.
     """
-    lives = f"at {where}"
+    whereabouts = f"at {where}"
     if older is not None:
-        lives = f"{older.name} at {older.address}"
-        lives += f" with its data in {older.directory}" if older.directory else ""
+        whereabouts = f"{older.name} at {older.address}"
+        whereabouts += f" with its data in {older.directory}" if older.directory else ""
     place = own.directory or "this member's data"
     return TwinError(
-        f"another process runs as this member ({lives}): {place} is a copy of its data, as a "
+        f"another process runs as this member ({whereabouts}): {place} is a copy of its data, as a "
         "cloned disk or a restored snapshot is. Start this member on an empty base directory, and "
         "it copies everything from the others; or stop the other process first if this one is to "
         "take its place"

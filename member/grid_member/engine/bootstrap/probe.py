@@ -22,7 +22,7 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.bootstrap.incarnation import Life, unpacked
+from grid_member.engine.bootstrap.incarnation import Incarnation, unpacked
 from grid_member.engine.bootstrap.route_identity import (
     ROUTE_USER,
     route_cluster,
@@ -66,7 +66,7 @@ class Present(NamedTuple):
     """Of a member that has no server yet, as it waits for the others; None: there is a server."""
     cluster: str | None
     """The id of its cluster, empty when it knows none; None: it does not tell."""
-    twin: Life | None = None
+    twin: Incarnation | None = None
     """Another process that is the member that asks; None: it knows of none."""
 
 
@@ -86,8 +86,8 @@ def waiting_line(settings: ClusterSettings, lot: str, cluster: str) -> bytes:
 def answer_with(
     client: NatsClient,
     cluster: Callable[[], str],
-    own: Life | None = None,
-    refused: Callable[[Life, Life], None] = lambda older, younger: None,
+    own: Incarnation | None = None,
+    refused: Callable[[Incarnation, Incarnation], None] = lambda older, younger: None,
 ) -> None:
     """Let this member's server answer who asks which cluster this is, and for the own twin.
 
@@ -99,10 +99,12 @@ def answer_with(
     """
     asking: set[asyncio.Task[None]] = set()
 
-    async def answer(reply: bytes, life: Life | None) -> None:
-        twin = None if own is None or life is None else await _twin_of(client, life, own)
-        if twin is not None and life is not None and life.yields_to(twin):
-            refused(twin, life)
+    async def answer(reply: bytes, incarnation: Incarnation | None) -> None:
+        twin = (
+            None if own is None or incarnation is None else await _twin_of(client, incarnation, own)
+        )
+        if twin is not None and incarnation is not None and incarnation.yields_to(twin):
+            refused(twin, incarnation)
         told = cluster().encode()
         client.publish(reply, told if twin is None else told + b"\n" + twin.packed)
 
@@ -113,31 +115,40 @@ def answer_with(
                 asking.add(task)
                 task.add_done_callback(asking.discard)
 
-    def lives(messages: Sequence[Message]) -> None:
+    def incarnations(messages: Sequence[Message]) -> None:
         for message in messages:
-            life = unpacked(message.payload)
-            if own is not None and life is not None and life.is_twin_of(own) and message.reply:
+            incarnation = unpacked(message.payload)
+            if (
+                own is not None
+                and incarnation is not None
+                and incarnation.is_twin_of(own)
+                and message.reply
+            ):
                 client.publish(message.reply, own.packed)
 
     client.subscribe(SUBJECT, heard)
     if own is not None:
-        client.subscribe(_lives(own), lives)
+        client.subscribe(_incarnation_subject(own), incarnations)
 
 
-async def _twin_of(client: NatsClient, life: Life, own: Life) -> Life | None:
+async def _twin_of(
+    client: NatsClient, incarnation: Incarnation, own: Incarnation
+) -> Incarnation | None:
     """Return a process that lives as the member that asks; a dead one does not answer."""
-    if life.is_twin_of(own):
+    if incarnation.is_twin_of(own):
         return own
     try:
-        answer = await client.request(_lives(life), life.packed, timeout_s=TWIN_S)
+        answer = await client.request(
+            _incarnation_subject(incarnation), incarnation.packed, timeout_s=TWIN_S
+        )
     except NatsError:
         return None
     return unpacked(answer.payload)
 
 
-def _lives(life: Life) -> bytes:
+def _incarnation_subject(incarnation: Incarnation) -> bytes:
     """Return the subject at which a process answers whoever says that it is the same member."""
-    return b"grid.lives." + life.member.encode()
+    return b"grid.lives." + incarnation.member.encode()
 
 
 async def clusters_there(client: NatsClient) -> list[str]:
@@ -165,7 +176,7 @@ async def hail(
     host: str,
     port: int,
     reached: Callable[[], None] = lambda: None,
-    life: Life | None = None,
+    incarnation: Incarnation | None = None,
 ) -> Present | None:
     """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
 
@@ -174,13 +185,13 @@ async def hail(
         host: where to ask.
         port: where to ask.
         reached: is called when something there takes connections.
-        life: this process, to be told of another one that is the same member.
+        incarnation: this process, to be told of another one that is the same member.
     """
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
         line = await _greeting(host, port, reached)
         waiting = _WAITING.fullmatch(line)
         if waiting is None:
-            return Present(None, *await _told(settings, host, port, life))
+            return Present(None, *await _told(settings, host, port, incarnation))
         lot, cluster, digest = (word.decode() for word in waiting.groups(b""))
         # An address that was a member's of this cluster may be one of another name meanwhile.
         return Present(lot, cluster) if digest in {"", _digest(settings)} else None
@@ -242,12 +253,12 @@ async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
 
 
 async def _told(
-    settings: ClusterSettings, host: str, port: int, life: Life | None
-) -> tuple[str | None, Life | None]:
+    settings: ClusterSettings, host: str, port: int, incarnation: Incarnation | None
+) -> tuple[str | None, Incarnation | None]:
     """Return what the member of the server there tells: the id of its cluster, and a twin."""
     for _ in range(_TRIES):
         try:
-            said = await _asked(settings, host, port, life)
+            said = await _asked(settings, host, port, incarnation)
         except TimeoutError:
             continue
         except (OSError, EOFError, ValueError):
@@ -257,9 +268,11 @@ async def _told(
     return None, None
 
 
-async def _asked(settings: ClusterSettings, host: str, port: int, life: Life | None) -> str:
+async def _asked(
+    settings: ClusterSettings, host: str, port: int, incarnation: Incarnation | None
+) -> str:
     inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
-    question = _question(inbox, b"" if life is None else life.packed)
+    question = _question(inbox, b"" if incarnation is None else incarnation.packed)
     async with (
         as_server(settings, host, port, question) as hear,
         asyncio.timeout(ANSWER_S),
@@ -326,10 +339,12 @@ async def _heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     return Said(kind, words, payload.removesuffix(b"\r\n"))
 
 
-def _question(inbox: str, life: bytes) -> bytes:
+def _question(inbox: str, incarnation: bytes) -> bytes:
     """Return what asks the member of a server for the id of its cluster."""
-    lines = f"RS+ {ACCOUNT} {inbox}\r\nRMSG {ACCOUNT} {SUBJECT.decode()} {inbox} {len(life)}\r\n"
-    return lines.encode() + life + b"\r\nPING\r\n"
+    lines = (
+        f"RS+ {ACCOUNT} {inbox}\r\nRMSG {ACCOUNT} {SUBJECT.decode()} {inbox} {len(incarnation)}\r\n"
+    )
+    return lines.encode() + incarnation + b"\r\nPING\r\n"
 
 
 def _introduction(settings: ClusterSettings) -> bytes:

@@ -16,7 +16,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.incarnation import life_of, twin_error, unpacked
+from grid_member.engine.bootstrap.incarnation import own_incarnation, twin_error, unpacked
 from grid_member.engine.bootstrap.probe import answer_with
 from grid_member.engine.log.log import wall_clock_ms
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError
     from grid_member.engine.bootstrap.identity import Identity
-    from grid_member.engine.bootstrap.incarnation import Life, TwinError
+    from grid_member.engine.bootstrap.incarnation import Incarnation, TwinError
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
@@ -45,38 +45,44 @@ class Heard:
     """What a member hears of processes, and which of them are the same member."""
 
     def __init__(self) -> None:
-        self._lives: dict[str, dict[str, tuple[Life, float]]] = {}
+        self._incarnations: dict[str, dict[str, tuple[Incarnation, float]]] = {}
         """By member and token: the process, and when it was heard last."""
         self._between: dict[tuple[str, str], int] = {}
         """By two tokens: how often the one was heard since the other one was first."""
 
-    def hear(self, life: Life, now_s: float) -> tuple[Life, Life] | None:
-        """Take a sign of life; return the older and the younger twin when both live."""
-        lives = self._lives.setdefault(life.member, {})
-        for token in [token for token, (_, at_s) in lives.items() if now_s - at_s > SILENT_S]:
-            self._forget(lives, token)
-        new = life.token not in lives
-        lives[life.token] = life, now_s
-        for token, (other, _) in lives.items():
-            if token == life.token:
+    def hear(
+        self, incarnation: Incarnation, now_s: float
+    ) -> tuple[Incarnation, Incarnation] | None:
+        """Take a heartbeat; return the older and the younger twin when both live."""
+        incarnations = self._incarnations.setdefault(incarnation.member, {})
+        for token in [
+            token for token, (_, at_s) in incarnations.items() if now_s - at_s > SILENT_S
+        ]:
+            self._forget(incarnations, token)
+        new = incarnation.token not in incarnations
+        incarnations[incarnation.token] = incarnation, now_s
+        for token, (other, _) in incarnations.items():
+            if token == incarnation.token:
                 continue
             if new:
-                self._between[token, life.token] = 0
+                self._between[token, incarnation.token] = 0
                 continue
-            pair = life.token, token
+            pair = incarnation.token, token
             if pair in self._between:
                 self._between[pair] += 1
             if max(self._between.get(pair, 0), self._between.get(pair[::-1], 0)) >= SURE_BEATS:
-                return (other, life) if life.yields_to(other) else (life, other)
+                return (
+                    (other, incarnation) if incarnation.yields_to(other) else (incarnation, other)
+                )
         return None
 
-    def _forget(self, lives: dict[str, tuple[Life, float]], token: str) -> None:
-        del lives[token]
+    def _forget(self, incarnations: dict[str, tuple[Incarnation, float]], token: str) -> None:
+        del incarnations[token]
         self._between = {pair: n for pair, n in self._between.items() if token not in pair}
 
 
 class Twins:
-    """Gives signs of life, and tells others of theirs; the begin is that of the member."""
+    """Sends heartbeats, and tells others of theirs; the begin is that of the member."""
 
     def __init__(
         self, settings: ClusterSettings, clock: Callable[[], float] = time.monotonic
@@ -90,16 +96,16 @@ class Twins:
         self._settings = settings
         self._clock = clock
         self._heard = Heard()
-        self._own: Life | None = None
+        self._own: Incarnation | None = None
         self._ends: Callable[[EngineError], None] = lambda _: None
         self._client: NatsClient | None = None
         self._beating: asyncio.Task[None] | None = None
         self._error: EngineError | None = None
         self._seen = ("", -math.inf)
 
-    def begin(self, identity: Identity, ends: Callable[[EngineError], None]) -> Life:
+    def begin(self, identity: Identity, ends: Callable[[EngineError], None]) -> Incarnation:
         """Return this process; ends is called when an older one turns out to be the member."""
-        self._own = own = life_of(self._settings, identity, wall_clock_ms)
+        self._own = own = own_incarnation(self._settings, identity, wall_clock_ms)
         self._ends = ends
         return own
 
@@ -110,7 +116,7 @@ class Twins:
         return said if self._clock() - at_s < TOLD_S else None
 
     def listen(self, client: NatsClient, cluster: Callable[[], str]) -> None:
-        """Answer others, and give signs of life, over a connection that there is or will be.
+        """Answer others, and send heartbeats, over a connection that there is or will be.
 
         Args:
             client: connected to the member's own server, now or later.
@@ -124,7 +130,7 @@ class Twins:
             self._beating = asyncio.get_running_loop().create_task(self._beat(client, self._own))
 
     async def end(self) -> None:
-        """Give no sign of life any more."""
+        """Send no heartbeat any more."""
         beating, self._beating = self._beating, None
         if beating is not None:
             beating.cancel()
@@ -151,22 +157,22 @@ class Twins:
         if self._error is not None:
             raise self._error
 
-    async def _beat(self, client: NatsClient, own: Life) -> None:
+    async def _beat(self, client: NatsClient, own: Incarnation) -> None:
         while True:
             client.publish(LIVING, own.packed)
             await asyncio.sleep(BEAT_S)
 
     def _living(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            life = unpacked(message.payload)
-            twins = None if life is None else self._heard.hear(life, self._clock())
+            incarnation = unpacked(message.payload)
+            twins = None if incarnation is None else self._heard.hear(incarnation, self._clock())
             if twins is None or self._client is None:
                 continue
             older, younger = twins
             self._note(older, younger)
             self._client.publish(_ends(younger), older.packed)
 
-    def _note(self, older: Life, younger: Life) -> None:
+    def _note(self, older: Incarnation, younger: Incarnation) -> None:
         said = (
             f"two processes are the member {older.name}: the one at {younger.address}, with its "
             f"data in {younger.directory}, was started with a copy of the data of the one at "
@@ -179,13 +185,13 @@ class Twins:
     def _twin(self, messages: Sequence[Message]) -> None:
         own = self._own
         for message in messages:
-            life = unpacked(message.payload)
-            if own is None or life is None:
+            incarnation = unpacked(message.payload)
+            if own is None or incarnation is None:
                 continue
-            if life.is_twin_of(own) and own.yields_to(life):
-                self.found(twin_error(own, life, life.address))
+            if incarnation.is_twin_of(own) and own.yields_to(incarnation):
+                self.found(twin_error(own, incarnation, incarnation.address))
 
 
-def _ends(life: Life) -> bytes:
+def _ends(incarnation: Incarnation) -> bytes:
     """Return the subject at which a process hears that it is the younger of two."""
-    return b"grid.twin." + life.token.encode()
+    return b"grid.twin." + incarnation.token.encode()

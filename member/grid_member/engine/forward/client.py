@@ -20,7 +20,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.forward.messages import HARMLESS, HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.forward.messages import (
+    HARMLESS,
+    HOSTS,
+    INCARNATION_BYTES,
+    Kind,
+    Word,
+    as_outcome,
+)
 from grid_member.engine.forward.session import Call, Delivery, Host
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.client.errors import NatsError
@@ -38,14 +45,14 @@ that waits for a majority says so only after as long again."""
 LASTS_S: Final = 1.0
 """After a session that was lost one has to last for so long, or to carry something out, before its
 host counts: one that answers whoever looks for a host and then breaks each session is none. With
-the sign of life that shows it this comes twice in `LATELY_S`: who loses two sessions in a row and
+the heartbeat that shows it this comes twice in `LATELY_S`: who loses two sessions in a row and
 has one again then is not told to have none."""
 LOOK_S: Final = 0.5
-"""How often hosts are asked for a sign of life."""
+"""How often hosts are asked for a heartbeat."""
 FIND_S: Final = 1.0
 """How long any host has for saying that it is there."""
 FORGET_S: Final = 60.0
-"""What came from a host that gave no sign of life for so long is confirmed no more: it is gone, or
+"""What came from a host that sent no heartbeat for so long is confirmed no more: it is gone, or
 the others have taken it for gone, and what it had in flight is back in the queues."""
 DRAIN_S: Final = 5.0
 """How long a stop waits for outcomes, and then for items that are being handed over."""
@@ -77,7 +84,7 @@ class Forwarding:
         """
         self._own = own
         self._client = client
-        self._life = secrets.token_bytes(LIFE_BYTES)
+        self._incarnation = secrets.token_bytes(INCARNATION_BYTES)
         self._loop = asyncio.get_running_loop()
         self._numbers, self._sessions = count(1), count(1)
         self._host: Host | None = None
@@ -365,7 +372,7 @@ class Forwarding:
         host = self._hosts.get(member)
         if host is None:
             host = self._hosts[member] = Host(
-                self._client, self._life, member, self._sessions, self
+                self._client, self._incarnation, member, self._sessions, self
             )
         if not host.open:
             host.begin()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 HOSTS: Final = b"grid.hosts.%d" % VERSION
 """Who holds data, can be reached and speaks this version answers with its UUID."""
-LIFE_BYTES: Final = 16
+INCARNATION_BYTES: Final = 16
 """Tell one start of a lite member from any other."""
 MAX_MESSAGE_BYTES: Final = 256 * 1024
 """Words that travel together; a larger one travels alone."""
@@ -88,7 +88,7 @@ class Flag(enum.IntFlag):
 
     NONE = 0
     PING = 1
-    """A sign of life, to be answered with one."""
+    """A heartbeat, to be answered with one."""
     BYE = 2
     """The session ends, and nothing of it is needed any more."""
     ALL_HELD = 4
@@ -126,7 +126,7 @@ class Word(NamedTuple):
 class Said(NamedTuple):
     """A message."""
 
-    life: bytes
+    incarnation: bytes
     session: int
     number: int
     """Counts what is said in a session in one direction, from 1."""
@@ -143,8 +143,8 @@ def forward_subject(host: bytes) -> bytes:
 
 def encode_said(said: Said) -> bytes:
     """Return a message as bytes."""
-    life, session, number, flags, words, heard = said
-    pieces = [_HEADER.pack(VERSION, life, session, number, heard, flags, len(words))]
+    incarnation, session, number, flags, words, heard = said
+    pieces = [_HEADER.pack(VERSION, incarnation, session, number, heard, flags, len(words))]
     for kind, call, name, key, value, content_type, number, take_id in words:
         pieces.append(_WORD.pack(kind, call, take_id))
         put_entry((name, key, value, content_type, number), pieces)
@@ -158,7 +158,7 @@ def decode_said(data: bytes) -> Said:
         CodecError: data is anything else.
     """
     reader = Reader(data)
-    version, life, session, number, heard, flags, count = reader.header(_HEADER)
+    version, incarnation, session, number, heard, flags, count = reader.header(_HEADER)
     if version != VERSION:
         raise CodecError(f"version {version} of what members forward is not {VERSION}")
     words: list[Word] = []
@@ -169,20 +169,20 @@ def decode_said(data: bytes) -> Said:
         except ValueError:
             raise CodecError("unknown kind of word") from None
     reader.end()
-    return Said(life, session, number, Flag(flags), words, heard)
+    return Said(incarnation, session, number, Flag(flags), words, heard)
 
 
-def broken(life: bytes, session: int) -> Said:
+def broken(incarnation: bytes, session: int) -> Said:
     """Return what ends a session, of whatever is known of it."""
-    return Said(life, session, 0, Flag.BROKEN, [])
+    return Said(incarnation, session, 0, Flag.BROKEN, [])
 
 
 def broken_for(data: bytes) -> Said | None:
     """Return what ends the session of a message that cannot be read; None if none can be told."""
     if len(data) < _WHOSE.size:
         return None
-    _, life, session = _WHOSE.unpack_from(data)
-    return broken(life, session)
+    _, incarnation, session = _WHOSE.unpack_from(data)
+    return broken(incarnation, session)
 
 
 def together(words: Iterable[Word]) -> Iterator[list[Word]]:

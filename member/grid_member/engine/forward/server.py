@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client.wire import Message
 
 GUEST_SILENT_S: Final = 10.0
-"""A guest that gave no sign of life for so long is gone. It has given up this host long before."""
+"""A guest that sent no heartbeat for so long is gone. It has given up this host long before."""
 LOOK_S: Final = 1.0
 STALL_S: Final = 3.0
 """This process stood still when nothing was looked at for so long: nobody knows who is silent, and
@@ -117,9 +117,9 @@ class Hosting:
         """
         return not self._client.half_full and self._client.publish(reply, encode_said(said))
 
-    def forget(self, life: bytes) -> None:
+    def forget(self, incarnation: bytes) -> None:
         """Forget a guest."""
-        self._guests.pop(life, None)
+        self._guests.pop(incarnation, None)
 
     def _wanted(self, messages: Sequence[Message]) -> None:
         if self.weak:
@@ -149,13 +149,13 @@ class Hosting:
         except CodecError as error:
             _log.warning("a member that asks said what cannot be read: %s", error)
             return broken_for(message.payload)
-        guest = self._guests.get(said.life)
-        ends = broken(said.life, said.session)
+        guest = self._guests.get(said.incarnation)
+        ends = broken(said.incarnation, said.session)
         if self._stood_still:
             return ends
         begins = said.number == 1 and (guest is None or said.session > guest.session)
         if begins and guest is None and not self._leaving:
-            guest = self._guests[said.life] = Guest(self, self._engine, said.life)
+            guest = self._guests[said.incarnation] = Guest(self, self._engine, said.incarnation)
         if guest is None:
             return ends
         return None if guest.hear(said, message.reply, begins=begins) else ends

@@ -108,19 +108,19 @@ class Hosted(Protocol):
             WireError: it is too large.
         """
 
-    def forget(self, life: bytes) -> None:
+    def forget(self, incarnation: bytes) -> None:
         """Forget a guest."""
 
 
 class Guest:
     """One start of a lite member, as its host knows it."""
 
-    def __init__(self, hosting: Hosted, engine: HostEngine, life: bytes) -> None:
+    def __init__(self, hosting: Hosted, engine: HostEngine, incarnation: bytes) -> None:
         self.session = 0
         self.heard_s = 0.0
         self._hosting = hosting
         self._engine = engine
-        self._life = life
+        self._incarnation = incarnation
         self._reply = b""
         self._heard = 0
         """The number of the last message that was taken."""
@@ -187,7 +187,7 @@ class Guest:
         self.session, self._over = 0, True
         self._cancel_polls()
         self._give_back(set(self._out))
-        self._hosting.forget(self._life)
+        self._hosting.forget(self._incarnation)
 
     def _begin_call(self, word: Word) -> None:
         kind = word.kind
@@ -300,7 +300,7 @@ class Guest:
 
     def _say(self, words: list[Word]) -> bool:
         flags, number = self._hosting.flags, self._said + 1
-        said = Said(self._life, self.session, number, flags, words, self._heard)
+        said = Said(self._incarnation, self.session, number, flags, words, self._heard)
         try:
             sent = self._hosting.say(self._reply, said)
         except WireError as error:

@@ -1,6 +1,6 @@
 """One host as a lite member knows it: sessions in which nothing may be lost.
 
-Messages are counted both ways, and a sign of life is asked for again and again. A loss ends the
+Messages are counted both ways, and a heartbeat is asked for again and again. A loss ends the
 session: then nobody knows what became of the calls that have no outcome, but for those of messages
 that nobody listened to.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client.wire import Message
 
 SILENT_S: Final = 4.0
-"""A host is given up whose last sign of life was asked for so long ago. Far below the time after
+"""A host is given up whose last heartbeat was asked for so long ago. Far below the time after
 which it gives this member up, so that nothing it has taken back by then is handed out here."""
 _log: Final = logging.getLogger("grid.engine")
 
@@ -87,7 +87,7 @@ class Host:
     def __init__(
         self,
         client: NatsClient,
-        life: bytes,
+        incarnation: bytes,
         member: bytes,
         sessions: Iterator[int],
         asker: Asker,
@@ -96,7 +96,7 @@ class Host:
 
         Args:
             client: connected to the lite member's own server.
-            life: of the lite member.
+            incarnation: of the lite member.
             member: the host's UUID, 16 bytes.
             sessions: the numbers of sessions, each higher than any before.
             asker: hears of outcomes and losses.
@@ -110,10 +110,10 @@ class Host:
         self.calls: dict[int, Call] = {}
         """Without an outcome, in the order in which they were sent."""
         self.heard_s = 0.0
-        """When the last sign of life was asked for that came, by `steady_s`, as all times here: the
+        """When the last heartbeat was asked for that came, by `steady_s`, as all times here: the
         host may take back what it gave while this member's machine sleeps."""
         self._client = client
-        self._life = life
+        self._incarnation = incarnation
         self._sessions = sessions
         self._asker = asker
         self._subject = forward_subject(member)
@@ -124,11 +124,11 @@ class Host:
         self._subscription: Subscription | None = None
         self._posted: list[Call] = []
         self._asked: deque[tuple[int, float]] = deque()
-        """The messages that asked for a sign of life and got none, and when that was."""
+        """The messages that asked for a heartbeat and got none, and when that was."""
         self._loop = asyncio.get_running_loop()
 
     def lasts(self, for_s: float) -> bool:
-        """Tell whether the host has given signs of life in this session for so long."""
+        """Tell whether the host has sent heartbeats in this session for so long."""
         return self.open and self.heard_s - self.begun_s >= for_s
 
     @property
@@ -172,7 +172,7 @@ class Host:
             self.post(Call(Word(Kind.CANCEL, call.word.call), ignore, 0.0))
 
     def ask(self) -> None:
-        """Ask for a sign of life, or find that there was none for too long."""
+        """Ask for a heartbeat, or find that there was none for too long."""
         if self._is_silent():
             self.lose()
         else:
@@ -213,7 +213,7 @@ class Host:
 
     @property
     def until_s(self) -> float:
-        """When it is silent, should no sign of life come before."""
+        """When it is silent, should no heartbeat come before."""
         return max(self.begun_s, self.heard_s) + SILENT_S
 
     def _is_silent(self) -> bool:
@@ -249,7 +249,7 @@ class Host:
 
     def _say(self, words: list[Word], flags: Flag = Flag.NONE) -> bool:
         """Send a message; False when too much waits to be sent, or there is no connection."""
-        said = Said(self._life, self._session, self._said + 1, flags, words)
+        said = Said(self._incarnation, self._session, self._said + 1, flags, words)
         reply = b"%b.%d" % (self._inbox, said.number)
         if not self._client.publish(self._subject, encode_said(said), reply):
             return False

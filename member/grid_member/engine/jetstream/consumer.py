@@ -79,7 +79,7 @@ class StreamFeed:
         Args:
             client: connected to the member's own server.
             stream: the stream's name.
-            member: unique to this life of this member; part of subjects.
+            member: unique to this incarnation of this member; part of subjects.
             own_server: the name of the member's own server, None when its place is of no matter.
             take: gets messages that come in one read.
             lost: hears that messages which were not seen are gone from the stream, or that take

@@ -49,7 +49,7 @@ MAX_IN_FLIGHT: Final = 2
 """Records of this member on their way; what comes meanwhile travels together afterwards."""
 CONTACT_S: Final = 5.0
 """Seconds since the last own record came back, or since the oldest that did not was sent."""
-LIFE_BYTES: Final = 4
+INCARNATION_BYTES: Final = 4
 """Of what tells consumers of this start from those of the one before, which are there still."""
 CLOSE_S: Final = 2.0
 """How long a close waits for records on their way."""
@@ -152,8 +152,8 @@ class JetStreamLog:
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
         self._compactor = Compactor(client, stream, own_server)
         self._pace = Pace()
-        life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
-        self._messages = StreamFeed(client, stream, life, feeder, self._fed, self._lost)
+        incarnation = f"{member.hex()}-{secrets.token_hex(INCARNATION_BYTES)}"
+        self._messages = StreamFeed(client, stream, incarnation, feeder, self._fed, self._lost)
 
     @property
     def shard(self) -> int:
@@ -166,7 +166,7 @@ class JetStreamLog:
         return len(self._outbox) >= MAX_IN_FLIGHT
 
     def carries(self, counter: int) -> bool:
-        """Tell whether the record of this life with that counter is on its way."""
+        """Tell whether the record of this incarnation with that counter is on its way."""
         return counter in self._outbox
 
     @property
@@ -306,7 +306,7 @@ class JetStreamLog:
         self._compactor.fed(len(payload))
         try:
             member, incarnation, counter = record_name(payload)
-            own = member == self._member and self._outbox.is_of(incarnation)
+            own = member == self._member and self._outbox.has_records_of(incarnation)
             record = self._outbox.sent(counter, payload) if own else None
             if record is None:  # else that spares reading it
                 record = decode_record(payload)

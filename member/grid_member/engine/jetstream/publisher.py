@@ -145,19 +145,19 @@ class Outbox:
             self._timer = loop.call_later(LOOK_S, self._look)
 
     def sent(self, counter: int, payload: bytes) -> Record | None:
-        """Return the record of this life that was sent as this payload."""
+        """Return the record of this incarnation that was sent as this payload."""
         own = self._sent.get(counter)
         return own.record if own is not None and own.payload == payload else None
 
     def came_back(self, counter: int) -> float | None:
-        """Take a record of this life off; return when it was sent first, None: nobody waits."""
+        """Take a record of this incarnation off; return when it was sent first, None: none is."""
         sent = self._sent.pop(counter, None)
         if not self._sent and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         return None if sent is None else sent.first_s
 
-    def is_of(self, incarnation: int) -> bool:
-        """Return whether records of that life are on their way."""
+    def has_records_of(self, incarnation: int) -> bool:
+        """Return whether records of that incarnation are on their way."""
         return incarnation == self._incarnation
 
     def heard(self) -> None:

@@ -106,7 +106,7 @@ class Wal:
     # Beginning and end
 
     def resume(self, salt: bytes, values: list[bytes]) -> None:
-        """Go on with the WAL of the life before, once LMDB has taken over its values."""
+        """Go on with the WAL of the incarnation before, once LMDB has taken over its values."""
         self._salt, self._noted, self._unsettled = salt, True, True
         self._size_bytes = _size(salt)
         self.pending = values

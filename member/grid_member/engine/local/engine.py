@@ -81,7 +81,7 @@ class LocalEngine(MapSide):
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
-    # Life
+    # Start and stop
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
         """Open the logs and replay them; serve from then on.

@@ -136,7 +136,7 @@ class Servers:
         return frozenset(peer_id(key.removeprefix(LEAVING)) for key, _ in items)
 
     def named(self) -> frozenset[str]:
-        """Return the ids of the servers of the members that give signs of life."""
+        """Return the ids of the servers of the members that send heartbeats."""
         colleagues = self.colleagues()
         names = colleagues.servers() if colleagues is not None else ()
         return frozenset(map(peer_id, names))

@@ -26,7 +26,7 @@ from grid_member.engine.replicas.servers import Servers, Store
 from grid_member.engine.replicas.watch import CopyWatch
 from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
 from grid_member.engine.replicated.consistent_cut import Cuts
-from grid_member.engine.replicated.incarnations import Holder, end_life, holders
+from grid_member.engine.replicated.incarnations import Holder, end_incarnation, holders
 from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.shard.answers import reader
@@ -230,25 +230,25 @@ class ClusterEngine(LocalEngine):
         return [without_values(whole, self._cluster.settings.left_behind)]
 
     def holders(self) -> set[Holder]:
-        """Return the lives of other members that have items in flight, as far as is known here."""
+        """Return the incarnations of other members that have items in flight, as known here."""
         own = self.member_uuid
         return {found for found in holders(self._cluster.replicated_shards) if found.member != own}
 
-    def end_life(self, holder: Holder) -> None:
-        """Give back what was taken in that life, as far as the log takes that now."""
+    def end_incarnation(self, holder: Holder) -> None:
+        """Give back what was taken in that incarnation, as far as the log takes that now."""
         if self._refusal is None:
-            end_life(self._cluster.replicated_shards, holder)
+            end_incarnation(self._cluster.replicated_shards, holder)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
 
         Args:
             until_s: by `steady_s`; -inf before there is a lease.
-            ended: whether there was one that they ended, so that they may be ending lives.
+            ended: whether there was one that they ended, so that they may be ending incarnations.
         """
         self.leased_until_s = until_s
         if self._loop is not None:
-            # Later than the outcomes of this batch: a life does not end among them.
+            # Later than the outcomes of this batch: an incarnation does not end among them.
             self._loop.call_soon(self._lease, until_s, ended)
 
     # Reads

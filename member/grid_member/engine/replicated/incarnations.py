@@ -1,7 +1,7 @@
-"""The lives of members that have items in flight, and how they are ended.
+"""The incarnations of members that have items in flight, and how they are ended.
 
-A shard's life of a member is named as it was seen: whatever that member does in a later one is not
-touched, however late the end comes.
+A shard's incarnation of a member is named as it was seen: whatever that member does in a later one
+is not touched, however late the end comes.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 class Holder(NamedTuple):
-    """A life of a member that has items in flight."""
+    """An incarnation of a member that has items in flight."""
 
     shard: int
-    """The shard's number: lives of shards differ."""
+    """The shard's number: incarnations of shards differ."""
     member: str
     """Its UUID."""
-    life: int
+    incarnation: int
 
 
 def holders(shards: Sequence[ReplicatedShard]) -> set[Holder]:
-    """Return the lives that have items in flight, as far as is applied here."""
+    """Return the incarnations that have items in flight, as far as is applied here."""
     return {
-        Holder(shard.shard, str(uuid.UUID(bytes=member)), life)
+        Holder(shard.shard, str(uuid.UUID(bytes=member)), incarnation)
         for shard in shards
-        for member, life in shard.state.holders().items()
+        for member, incarnation in shard.state.holders().items()
     }
 
 
-def end_life(shards: Sequence[ReplicatedShard], holder: Holder) -> None:
-    """Propose to give back what was taken in that life; who looks again sees what came of it."""
-    end = MemberGone(uuid.UUID(holder.member).bytes, holder.life)
+def end_incarnation(shards: Sequence[ReplicatedShard], holder: Holder) -> None:
+    """Propose to give back what was taken in that incarnation; another look shows the outcome."""
+    end = MemberGone(uuid.UUID(holder.member).bytes, holder.incarnation)
     for shard in shards:
         if shard.shard == holder.shard:
             shard.propose(end, ignore, 0, always=True)

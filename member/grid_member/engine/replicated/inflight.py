@@ -136,12 +136,12 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         return count
 
     def _give_up(self, flights: Mapping[int, _Flight], refused: Refused) -> None:
-        """Answer those of the flights that wait still; another life's have the same counters."""
+        """Answer the flights that still wait; another incarnation's have the same counters."""
         self._refuse([one for one in flights if self._flights.get(one) is flights[one]], refused)
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:
         return self._shared.carries(counter)
 
-    def _of_this_life(self, records: Sequence[Record]) -> list[Record]:
+    def _own_records(self, records: Sequence[Record]) -> list[Record]:
         return [record for record in records if record.incarnation == self._incarnation]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.engine.state.machine import State
 
 INCARNATION_BITS: Final = 20
-"""Lives that a member may begin anew within one start."""
+"""Incarnations that a member may begin anew within one start."""
 
 
 def new_shard(

@@ -236,7 +236,8 @@ class PartEngine(LiteEngine):
             await self._hold_all()
             return
         if shards.settings.directory is not None:
-            # What it had in flight in a life in which it held them goes back with the next one.
+            # What it had in flight in an incarnation in which it held them goes back with the next
+            # one.
             await self._give_up(await self._brought_in(empty=True))
 
     def _serve_others(self) -> None:

@@ -41,8 +41,8 @@ UNKNOWN: Final = Refused(
 _log: Final = logging.getLogger("grid.engine")
 
 
-class Life(NamedTuple):
-    """Which records are of this member, in this life of it."""
+class MemberIncarnation(NamedTuple):
+    """Which records are of this member, in this incarnation of it."""
 
     member: bytes
     incarnation: int
@@ -92,7 +92,7 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
 
 def load(
     log: Log,
-    life: Life,
+    incarnation: MemberIncarnation,
     least: int,
     ended: Callable[[], bool],
     empty: Callable[[], State] = State,
@@ -101,7 +101,7 @@ def load(
 
     Args:
         log: what to read.
-        life: whose records' outcomes are wanted.
+        incarnation: whose records' outcomes are wanted.
         least: the lowest counter of those.
         ended: tells whether to give up.
         empty: makes the state that is read into.
@@ -114,7 +114,7 @@ def load(
     collecting = gc.isenabled()
     gc.disable()  # as in any replay: what is made stays
     try:
-        _load(log, life, least, ended, loaded)
+        _load(log, incarnation, least, ended, loaded)
     finally:
         if collecting:
             gc.enable()
@@ -122,7 +122,9 @@ def load(
     return loaded
 
 
-def _load(log: Log, life: Life, least: int, ended: Callable[[], bool], loaded: Loaded) -> None:
+def _load(
+    log: Log, incarnation: MemberIncarnation, least: int, ended: Callable[[], bool], loaded: Loaded
+) -> None:
     state = loaded.state
     for step in while_wanted(log.replay(), ended):
         if not isinstance(step, Committed):
@@ -130,7 +132,7 @@ def _load(log: Log, life: Life, least: int, ended: Callable[[], bool], loaded: L
             continue
         record = step.record
         outcomes = state.apply(step.sequence, step.timestamp_ms, record)
-        own = record.member == life.member and record.incarnation == life.incarnation
+        own = record.member == incarnation.member and record.incarnation == incarnation.incarnation
         if own and outcomes is not None and record.counter >= least:
             loaded.outcomes[record.counter] = outcomes
 
@@ -148,12 +150,12 @@ def while_wanted(steps: Steps, ended: Callable[[], bool]) -> Steps:
             yield step
 
 
-def is_seen(state: State, life: Life, counter: int) -> bool:
+def is_seen(state: State, incarnation: MemberIncarnation, counter: int) -> bool:
     """Tell whether the state has applied that record."""
-    mark = state.members.get(life.member)
-    if mark is None or mark.incarnation < life.incarnation:
+    mark = state.members.get(incarnation.member)
+    if mark is None or mark.incarnation < incarnation.incarnation:
         return False
-    if mark.incarnation > life.incarnation:
+    if mark.incarnation > incarnation.incarnation:
         return True  # or never will
     distance = mark.counter - counter
     return distance >= 0 and (distance >= COUNTER_WINDOW or bool(mark.window >> distance & 1))

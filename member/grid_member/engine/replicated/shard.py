@@ -22,8 +22,8 @@ from grid_member.engine.replicated.probe import Probe
 from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,
-    Life,
     Loaded,
+    MemberIncarnation,
     changed_values,
     is_seen,
     keep_heard,
@@ -158,9 +158,9 @@ class ReplicatedShard(InFlightShard):
         """Hear until when the others leave this member what it takes, as `ClusterEngine.lease`."""
         if self._closing:
             return
-        if self.leasehold.owes_a_life(ended=ended):
+        if self.leasehold.is_incarnation_due(ended=ended):
             if self._reloading is not None:
-                return  # what came of this life is looked for: with the next sign of life
+                return  # what came of this incarnation is looked for: with the next heartbeat
             self._begin_anew(self._incarnation + 1, UNKNOWN)
         self.leasehold.hold(until_s)
         self._look_for_lease()
@@ -168,7 +168,7 @@ class ReplicatedShard(InFlightShard):
     # Feed
 
     def committed(self, batch: Sequence[Committed]) -> None:
-        """Apply the records; answer what this member sent in this life, and who waited to read."""
+        """Apply the records; answer what this incarnation sent, and the reads that waited."""
         state, member = self.state, self._member
         self.heard_s = time.monotonic()
         if self.leasehold.awaited:
@@ -212,7 +212,7 @@ class ReplicatedShard(InFlightShard):
 
     def rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what the log cannot hold; who reads waits for the next record."""
-        records = self._of_this_life(records)
+        records = self._own_records(records)
         for record in records:
             self._readers += self._reading.pop(record.counter, ())
         super().rejected(records, refused)
@@ -225,7 +225,7 @@ class ReplicatedShard(InFlightShard):
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what was in records that did not come back, and what waited behind them."""
         count = len(self._operations) + len(self._system)
-        count += self._refuse([one.counter for one in self._of_this_life(records)], refused)
+        count += self._refuse([one.counter for one in self._own_records(records)], refused)
         if self._stopping and count:
             _logger.warning(
                 "the stop waits no more for a quorum: %d operations of shard %d may not be done",
@@ -277,13 +277,13 @@ class ReplicatedShard(InFlightShard):
 
     async def _reload_once(self) -> None:
         await self.readable()
-        life = Life(self._member, self._incarnation)
-        wanted = life, min(self._flights, default=self._counter + 1), lambda: self._closing
+        incarnation = MemberIncarnation(self._member, self._incarnation)
+        wanted = incarnation, min(self._flights, default=self._counter + 1), lambda: self._closing
         loaded = await asyncio.to_thread(load, self._shared, *wanted, type(self.state))
         await self._check(self._shared.created, loaded.state, lambda: self.state)
-        self._go_on_with(loaded, life)
+        self._go_on_with(loaded, incarnation)
 
-    def _go_on_with(self, loaded: Loaded, life: Life) -> None:
+    def _go_on_with(self, loaded: Loaded, incarnation: MemberIncarnation) -> None:
         """Be in the state that was read, and answer what it holds of this member's records."""
         self.refuse_held()
         old, state = self.state, loaded.state
@@ -292,9 +292,9 @@ class ReplicatedShard(InFlightShard):
         self.heard_s = time.monotonic()
         keep_heard(old, state)
         mark = state.members.get(self._member)
-        ended = mark is not None and mark.incarnation > life.incarnation
+        ended = mark is not None and mark.incarnation > incarnation.incarnation
         orphans = taken(state, self._member) - taken(old, self._member)
-        seen = [one for one in self._flights if is_seen(state, life, one)]
+        seen = [one for one in self._flights if is_seen(state, incarnation, one)]
         self._shared.forget(seen)
         for counter in sorted(seen):
             flight = self._flights.pop(counter)
@@ -326,7 +326,7 @@ class ReplicatedShard(InFlightShard):
     def _outcomes(self, record: Record, outcomes: Sequence[object] | None) -> None:
         flight = self._flights.pop(record.counter, None)
         if outcomes is None:
-            # A copy, or the others ended this life before it came: it has no effect.
+            # A copy, or the others ended this incarnation before it came: it has no effect.
             if flight is not None:
                 self._answer(flight, [GONE] * len(flight.answers))
             return
@@ -368,7 +368,7 @@ class ReplicatedShard(InFlightShard):
         self._shared.append(Record(self._member, self._incarnation, self._counter, ()))
 
     def _begin_anew(self, incarnation: int, refused: Refused) -> None:
-        """Go on in another life; tell with refused what became of all that this one sent."""
+        """Go on in another incarnation; tell with refused what became of all that this one sent."""
         self.refuse_held()
         self.leasehold.begin_anew()
         self._incarnation = incarnation

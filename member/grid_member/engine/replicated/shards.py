@@ -283,8 +283,13 @@ class ReplicatedShards(Shards):
         self.waiting = NOT_THERE
         await self.damage.reached.prepare(identity)  # by what the server has before it begins
         cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.replicated_shards)
-        life, footing = self.footing.begin(identity, cut), (self.footing.found, self.footing.gone)
-        self._server = server = NatsServer(settings, identity, self._wait_for, life, *footing)
+        incarnation, footing = (
+            self.footing.begin(identity, cut),
+            (self.footing.found, self.footing.gone),
+        )
+        self._server = server = NatsServer(
+            settings, identity, self._wait_for, incarnation, *footing
+        )
         server.held_back.allowed = self.memory.holding
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)

@@ -26,7 +26,7 @@ class SharedLog(Log, Protocol):
         """Whether records had better wait."""
 
     def carries(self, counter: int) -> bool:
-        """Tell whether the record of this life with that counter is on its way."""
+        """Tell whether the record of this incarnation with that counter is on its way."""
 
     @property
     def in_contact(self) -> bool:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.bootstrap.identity import Identity
-    from grid_member.engine.bootstrap.incarnation import Life
+    from grid_member.engine.bootstrap.incarnation import Incarnation
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.server.runtime import Runtime
 
@@ -79,7 +79,7 @@ class NatsServer:
         settings: How the members find and know each other.
         identity: Who this one is.
         waiting: Is told why no server is started yet.
-        life: This process, where another one may be the same member.
+        incarnation: This process, where another one may be the same member.
         twin: Is told when an older one was found after a server was started.
         gone: Tells whether the directory is not there any more, so that no server is started on
             what is in its place. May block.
@@ -91,7 +91,7 @@ class NatsServer:
         settings: ClusterSettings,
         identity: Identity,
         waiting: Callable[[str], None] = lambda _: None,
-        life: Life | None = None,
+        incarnation: Incarnation | None = None,
         twin: Callable[[TwinError], None] = lambda _: None,
         gone: Callable[[], bool] = lambda: False,
         *,
@@ -120,7 +120,7 @@ class NatsServer:
         self._settings = settings
         self._identity = identity
         self._waiting = waiting
-        self._life, self._twin, self._gone = life, twin, gone
+        self._incarnation, self._twin, self._gone = incarnation, twin, gone
         self._clock = clock
         self._lifetimes = Lifetimes(settings.tls)
         self._log = ServerLog(_log, (self.token, route_password(settings)))
@@ -229,7 +229,7 @@ class NatsServer:
             self._entry = await admitted(
                 *(self._settings, own, self._waiting, lambda: self._trusted),
                 gave_way=self._gave_way,
-                life=self._life,
+                incarnation=self._incarnation,
             )
         elif self._is_new(runtime):
             await meet(self._settings)
@@ -346,7 +346,7 @@ class NatsServer:
             return
         cluster = self._identity.cluster
         try:
-            strange = await stranger_comes(self._settings, cluster, self._entry, self._life)
+            strange = await stranger_comes(self._settings, cluster, self._entry, self._incarnation)
         except TwinError as error:
             self._twin(error)
             return

@@ -247,7 +247,7 @@ class Shard:
     # Feed
 
     def committed(self, batch: Sequence[Committed]) -> None:
-        """Apply the records and answer those that this member sent in this life."""
+        """Apply the records and answer those that this member sent in this incarnation."""
         state = self.state
         for sequence, timestamp_ms, record in batch:
             outcomes = state.apply(sequence, timestamp_ms, record)
@@ -292,7 +292,7 @@ class Shard:
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:
-        """Tell whether the record of this life with that counter is on its way."""
+        """Tell whether the record of this incarnation with that counter is on its way."""
         return counter in self._flights
 
     def _begin(self) -> None:

@@ -97,7 +97,7 @@ class State:
         return self.queues.size(name)
 
     def holders(self) -> dict[bytes, int]:
-        """Return the members that have items in flight, each with the life it has them in."""
+        """Return the members that have items in flight, each with the incarnation that has them."""
         members = self.members
         return {
             taker: members[taker].incarnation for taker in self.queues.takers() if taker in members

@@ -158,9 +158,9 @@ class SystemExpire(NamedTuple):
 
 
 class MemberGone(NamedTuple):
-    """End a member's life: what it has in flight returns, what else it sent is refused.
+    """End a member's incarnation: what it has in flight returns, what else it sent is refused.
 
-    Nothing happens when it is in another life already.
+    Nothing happens when it is in another incarnation already.
     """
 
     member: bytes

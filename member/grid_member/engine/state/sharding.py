@@ -28,7 +28,8 @@ def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
         sequence=max(snapshot.sequence for snapshot in snapshots),
         timestamp_ms=max(snapshot.timestamp_ms for snapshot in snapshots),
         members={
-            # Counters are a shard's own. It is the life that tells who has an item in flight.
+            # Counters are a shard's own. It is the incarnation that tells who has an item in
+            # flight.
             member: max(
                 snapshot.members[member] for snapshot in snapshots if member in snapshot.members
             )

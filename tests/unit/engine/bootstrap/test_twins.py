@@ -1,4 +1,4 @@
-"""What members make of the signs of life of processes that are the same member."""
+"""What members make of the heartbeats of processes that are the same member."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.bootstrap.admission import admitted
-from grid_member.engine.bootstrap.incarnation import Life, TwinError, is_older_twin, unpacked
+from grid_member.engine.bootstrap.incarnation import Incarnation, TwinError, is_older_twin, unpacked
 from grid_member.engine.bootstrap.probe import Present, answer_with, hail
 from grid_member.engine.bootstrap.twins import SILENT_S, Heard
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
@@ -18,14 +18,16 @@ from tests.unit.waiting import eventually
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
 
-OLD = Life("aa" * 16, "t1", 1000, "m1", "h1:1", "/one")
-NEW = Life("aa" * 16, "t2", 2000, "m2", "h2:2", "/two")
-OTHER = Life("bb" * 16, "t3", 3000, "m3", "h3:3", "")
+OLD = Incarnation("aa" * 16, "t1", 1000, "m1", "h1:1", "/one")
+NEW = Incarnation("aa" * 16, "t2", 2000, "m2", "h2:2", "/two")
+OTHER = Incarnation("bb" * 16, "t3", 3000, "m3", "h3:3", "")
 
 
-def heard(*lives: Life) -> list[tuple[Life, Life] | None]:
+def heard(*incarnations: Incarnation) -> list[tuple[Incarnation, Incarnation] | None]:
     memory = Heard()
-    return [memory.hear(life, float(number)) for number, life in enumerate(lives)]
+    return [
+        memory.hear(incarnation, float(number)) for number, incarnation in enumerate(incarnations)
+    ]
 
 
 def test_one_after_the_other_is_no_pair() -> None:
@@ -85,7 +87,7 @@ async def test_who_lives_is_told_by_itself_and_by_any_other_member() -> None:
     ports = free_ports(3)
     members = [settings(port, ports[:2], name=f"m{port}") for port in ports[:2]]
     asking = settings(ports[2], ports)
-    seen: list[tuple[Life, Life]] = []
+    seen: list[tuple[Incarnation, Incarnation]] = []
     async with (
         started(*members) as servers,
         client_of(servers[0]) as first,
@@ -97,23 +99,25 @@ async def test_who_lives_is_told_by_itself_and_by_any_other_member() -> None:
         for port in ports[:2]:
 
             async def told(port: int = port) -> bool:
-                found = await hail(asking, HOST, port, life=NEW)
+                found = await hail(asking, HOST, port, incarnation=NEW)
                 return found == Present(None, CLUSTER, OLD)
 
             await eventually(told)
         assert set(seen) == {(OLD, NEW)}
         stranger = NEW._replace(member="cc" * 16)
-        assert await hail(asking, HOST, ports[1], life=stranger) == Present(None, CLUSTER)
-        assert await hail(asking, HOST, ports[1], life=OLD) == Present(None, CLUSTER)
+        assert await hail(asking, HOST, ports[1], incarnation=stranger) == Present(None, CLUSTER)
+        assert await hail(asking, HOST, ports[1], incarnation=OLD) == Present(None, CLUSTER)
         with pytest.raises(TwinError, match="m1 at h1:1 with its data in /one"):
-            await admitted(asking, CLUSTER, lambda _: None, life=NEW)
+            await admitted(asking, CLUSTER, lambda _: None, incarnation=NEW)
 
 
 async def test_of_two_that_wait_for_others_the_younger_one_ends() -> None:
     ports = free_ports(3)
 
-    def waits(member: ClusterSettings, life: Life) -> asyncio.Task[object]:
-        return asyncio.ensure_future(admitted(member, CLUSTER, lambda _: None, life=life))
+    def waits(member: ClusterSettings, incarnation: Incarnation) -> asyncio.Task[object]:
+        return asyncio.ensure_future(
+            admitted(member, CLUSTER, lambda _: None, incarnation=incarnation)
+        )
 
     older = waits(settings(ports[0], ports), OLD)
     younger = waits(settings(ports[1], ports), NEW)

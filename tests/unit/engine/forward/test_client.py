@@ -149,7 +149,7 @@ def answering(parties: Parties) -> bool:
 def session(parties: Parties) -> tuple[bytes, int]:
     """Return the session that the lite member has now."""
     lite = parties.lite
-    return lite._life, max((host._session for host in lite._hosts.values()), default=0)
+    return lite._incarnation, max((host._session for host in lite._hosts.values()), default=0)
 
 
 async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobody(

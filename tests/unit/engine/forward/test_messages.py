@@ -21,7 +21,7 @@ from grid_member.engine.forward.messages import (
 )
 from grid_member.engine.state.fields import CodecError
 
-LIFE = bytes(range(16))
+INCARNATION = bytes(range(16))
 NUMBERS = st.integers(0, 2**64 - 1)
 TEXTS = st.text(st.characters(), max_size=9)
 WORDS = st.builds(

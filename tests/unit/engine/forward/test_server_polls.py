@@ -59,7 +59,7 @@ async def test_an_item_of_a_long_lease_is_given_on() -> None:
         leased_for(parties, LONG_S)
         outcome = await parties.poll("q")
         assert isinstance(outcome, Item)
-        # The lite member goes by the host's signs of life.
+        # The lite member goes by the host's heartbeats.
         assert outcome.until_s < steady_s() + LONG_S / 2
 
 

@@ -249,7 +249,11 @@ async def test_what_cannot_be_read_ends_its_session() -> None:
         await condition(lambda: len(answers) == 2)
         for answer in answers:
             said = forward_words.decode_said(answer.payload)
-            assert (said.life, said.session, said.flags) == (bytes(range(16)), 7, Flag.BROKEN)
+            assert (said.incarnation, said.session, said.flags) == (
+                bytes(range(16)),
+                7,
+                Flag.BROKEN,
+            )
 
 
 async def test_a_host_that_stood_still_does_nothing_of_what_is_old() -> None:

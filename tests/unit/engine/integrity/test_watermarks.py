@@ -73,7 +73,7 @@ async def test_a_log_that_lost_its_end_is_short(servers: Servers, directory: Pat
     for end in (1, 2):  # its own record is missing, or the last one of another member
         with pytest.raises(ShortError):
             await found(servers, directory, log_of(*whole[:end]))
-    # The others ended that life, after its last record.
+    # The others ended that incarnation, after its last record.
     ended = log_of(*whole)
     ended.apply(4, 3000, Record(STRANGER, FIRST, 2, (MemberGone(MEMBER, FIRST),)))
     await found(servers, directory, ended)

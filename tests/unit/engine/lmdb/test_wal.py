@@ -103,12 +103,14 @@ async def test_what_only_the_tail_has_is_replayed(tmp_path: Path) -> None:
 
 async def test_a_start_goes_on_with_the_tail_that_it_finds(tmp_path: Path) -> None:
     driver = await lively(tmp_path / "0")
-    for life in range(3):
-        left = copied(tmp_path / f"{life}", tmp_path / f"{life + 1}")
+    for incarnation in range(3):
+        left = copied(tmp_path / f"{incarnation}", tmp_path / f"{incarnation + 1}")
         await driver.engine.stop()
         driver = await started(engine_at(left))
-        assert await driver.put("m", f"life {life}", b"1") is None
-    assert [await driver.value("m", f"life {life}") for life in range(3)] == [b"1"] * 3
+        assert await driver.put("m", f"life {incarnation}", b"1") is None
+    assert [await driver.value("m", f"life {incarnation}") for incarnation in range(3)] == [
+        b"1"
+    ] * 3
     await driver.engine.stop()
 
 

@@ -44,7 +44,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.state = State()
-        self.lives = dict.fromkeys(MEMBERS, 1)
+        self.incarnations = dict.fromkeys(MEMBERS, 1)
         self.counters = dict.fromkeys(MEMBERS, 0)
         self.made: list[Delivery] = []
         self.waiting: set[int] = set()
@@ -52,7 +52,7 @@ class Deliveries:
 
     def apply(self, member: bytes, *operations: Operation) -> object:
         self.counters[member] += 1
-        record = Record(member, self.lives[member], self.counters[member], operations)
+        record = Record(member, self.incarnations[member], self.counters[member], operations)
         outcomes = self.state.apply(self.state.sequence + 1, 0, record)
         assert outcomes is not None
         return outcomes[0] if outcomes else None
@@ -73,7 +73,7 @@ class Deliveries:
         self.made.append((member, item))
 
     def land(self, kind: str, pick: int) -> None:
-        """Send what was perhaps sent before, and perhaps in a life that is over."""
+        """Send what was perhaps sent before, and perhaps in an incarnation that is over."""
         if not self.made:
             return
         member, item = delivery = self.made[pick % len(self.made)]
@@ -84,10 +84,10 @@ class Deliveries:
             if kind == "return":
                 self.waiting.add(item.item_id)
 
-    def end_life(self, member: bytes, proposer: bytes | None) -> None:
+    def end_incarnation(self, member: bytes, proposer: bytes | None) -> None:
         if proposer is not None:
-            self.apply(proposer, MemberGone(member, self.lives[member]))
-        self.lives[member] += 1
+            self.apply(proposer, MemberGone(member, self.incarnations[member]))
+        self.incarnations[member] += 1
         self.counters[member] = 0
         if proposer is None:
             self.apply(member)
@@ -114,12 +114,12 @@ def test_a_late_landing_touches_no_other_delivery(steps: list[tuple[str, bytes, 
             case "take":
                 deliveries.take(member)
             case "gone":
-                deliveries.end_life(member, MEMBERS[1 - MEMBERS.index(member)])
-            case "late":  # somebody ends a life that is over
-                end = MemberGone(member, deliveries.lives[member] - 1)
+                deliveries.end_incarnation(member, MEMBERS[1 - MEMBERS.index(member)])
+            case "late":  # somebody ends an incarnation that is over
+                end = MemberGone(member, deliveries.incarnations[member] - 1)
                 deliveries.apply(MEMBERS[1 - MEMBERS.index(member)], end)
             case "anew":
-                deliveries.end_life(member, None)
+                deliveries.end_incarnation(member, None)
             case _:
                 deliveries.land(kind, pick)
         deliveries.check()

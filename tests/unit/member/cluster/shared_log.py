@@ -141,7 +141,7 @@ class FakeEngine:
     def holders(self) -> set[Holder]:
         return self.held
 
-    def end_life(self, holder: Holder) -> None:
+    def end_incarnation(self, holder: Holder) -> None:
         self.ended.append(holder)
 
     def lease(self, until_s: float, *, ended: bool) -> None:

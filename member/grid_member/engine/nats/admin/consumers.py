@@ -42,7 +42,7 @@ class Consumers:
         Args:
             client: connected to the member's own server.
             stream: the stream's name.
-            member: unique to this life of this member; part of names and subjects.
+            member: unique to this incarnation of this member; part of names and subjects.
         """
         self._client = client
         self._stream = stream

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PING_INTERVAL_S: Final = 2.0
-"""How often a server is asked for a sign of life."""
+"""How often a server is asked for a heartbeat."""
 CONNECT_TIMEOUT_S: Final = 2.0
 """How long making a connection on one machine may take."""
 CLOSE_TIMEOUT_S: Final = 1.0
@@ -86,7 +86,7 @@ class NatsClient:
         name: What its reports call this connection.
         max_payload_bytes: The largest payload that is sent, without its headers.
         changed: Told after each connection was made (True) or lost (False).
-        ping_interval_s: How often a sign of life is asked for; without one for some two to three
+        ping_interval_s: How often a heartbeat is asked for; without one for some two to three
             of them the server counts as gone.
     """
 

@@ -1,4 +1,4 @@
-"""One connection of the loop to nats-server: greeting, signs of life, one write a tick."""
+"""One connection of the loop to nats-server: greeting, heartbeats, one write a tick."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Connection:
 
     It has what an `asyncio.Protocol` has and is none: that base makes compiled classes slow.
 
-    Any byte is a sign of life: a server that has much to say answers a PING late. Until the
+    Any byte is a heartbeat: a server that has much to say answers a PING late. Until the
     greeting is answered nothing is, so that a server which only listens is given up as well.
     """
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.interpreted
 
 
 class Leased:
-    """A member that has started; its signs of life are given by the test."""
+    """A member that has started; its heartbeats are given by the test."""
 
     def __init__(self, engine: ClusterEngine, logs: list[EchoLog]) -> None:
         self.engine, self.logs = engine, logs
@@ -42,7 +42,7 @@ class Leased:
         return self.engine.answering and self.engine.leased
 
     async def sign(self) -> None:
-        """Give a sign of life that is taken."""
+        """Give a heartbeat that is taken."""
         self.engine.lease(steady_s() + LONG_S, ended=False)
         await turns()
 

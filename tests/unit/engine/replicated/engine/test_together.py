@@ -45,14 +45,14 @@ async def test_one_member_ends_the_life_in_which_another_one_took_an_item() -> N
         (holder,) = own.holders()
         assert holder.member == third.engine.member_uuid
 
-        own.end_life(holder._replace(life=holder.life - 1))
+        own.end_incarnation(holder._replace(incarnation=holder.incarnation - 1))
         assert await second.put("m", "k", b"v") is None
         assert own.holders() == {holder}
 
         waiting = asyncio.ensure_future(second.take(QUEUE, LONG_S))
         async with asyncio.timeout(PATIENCE_S):
             while not waiting.done():  # as its caller does, for the log may refuse it
-                own.end_life(holder)
+                own.end_incarnation(holder)
                 await asyncio.wait({waiting}, timeout=AGAIN_S)
         assert await waiting == b"item"
 

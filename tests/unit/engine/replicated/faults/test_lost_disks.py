@@ -85,11 +85,11 @@ async def taken(driver: Driver, queue: str) -> Item:
     return item
 
 
-def end_lives(engine: ClusterEngine, *members: str) -> None:
+def end_incarnations(engine: ClusterEngine, *members: str) -> None:
     """Give back what these have in flight, as a member does that sees them gone."""
     for holder in engine.holders():
         if holder.member in members:
-            engine.end_life(holder)
+            engine.end_incarnation(holder)
 
 
 async def until_told_who_is_missing(cluster: Cluster, number: int, missing: int) -> None:
@@ -130,7 +130,7 @@ async def test_two_lose_their_disks_while_the_one_that_leads_and_holds_items_is_
             for number in (first, second):
                 load.crashed(number, begun_s)
             await until(lambda: all(one.in_contact for one in cluster.engines), STEP_S)
-            end_lives(cluster.engines[left[0]], *gone)
+            end_incarnations(cluster.engines[left[0]], *gone)
             engine.queue_confirm(held)
             await load.progress()
             history = await load.drained()
@@ -139,7 +139,7 @@ async def test_two_lose_their_disks_while_the_one_that_leads_and_holds_items_is_
         for driver in cluster.drivers:
             assert await driver.value(MEMORY, "k") == b"v"
             assert [await driver.take(queue) for queue in (HELD, ENDED)] == [None, None]
-        end_lives(cluster.engines[left[0]], engine.member_uuid)
+        end_incarnations(cluster.engines[left[0]], engine.member_uuid)
         assert await cluster.drivers[first].take(ENDED, STEP_S) == b"item"
         engine.queue_return(ended)  # which is not its own any more
         for driver in cluster.drivers:

@@ -126,7 +126,7 @@ class Asked:
             self.log.on_their_way.remove(record)
         asyncio.get_running_loop().call_soon(self.shard.rejected, sent, TOO_LARGE)
 
-    def end_life(self) -> None:
+    def end_incarnation(self) -> None:
         if not self.reading_anew:
             self.shard.committed(self.log.committed(*self.some(), self.gone(), *self.some()))
 
@@ -183,7 +183,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_everything_that_is_asked_is_answered_once(seed: int, damaged: bool) -> None:
     asked = Asked(random.Random(seed))
     often = [asked.ask, asked.ask_of_the_cluster, asked.read, asked.come_back, asked.come_back]
-    seldom = [asked.come_again, asked.give_up, asked.reject, asked.end_life, asked.lose,
+    seldom = [asked.come_again, asked.give_up, asked.reject, asked.end_incarnation, asked.lose,
               asked.hold, asked.crowd]  # fmt: skip
     for _ in range(STEPS):
         asked.chance.choice(often if asked.chance.random() < 0.8 else seldom)()
