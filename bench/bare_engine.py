@@ -49,7 +49,7 @@ class Drive:
     def __init__(self, engine: ClusterEngine, method: str) -> None:
         self._engine = engine
         self._begin = self._put if method == "POST" else self._get
-        self._turn = self._answered = self._refused = self._flying = 0
+        self._turn = self._answered = self._refused = self._in_flight = 0
         self._going = True
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -58,7 +58,7 @@ class Drive:
         """Go on for so long, and until all is answered."""
         began = self._loop.time()
         self._loop.call_later(seconds, self._end)
-        self._flying = in_flight
+        self._in_flight = in_flight
         for _ in range(in_flight):
             self._begin()
         await self._over
@@ -82,8 +82,8 @@ class Drive:
         self._refused += refused
         self._answered += not refused
         if not self._going:
-            self._flying -= 1
-            if self._flying == 0:
+            self._in_flight -= 1
+            if self._in_flight == 0:
                 self._over.set_result(None)
         elif refused:
             self._loop.call_later(_AGAIN_S, self._begin)

@@ -180,7 +180,7 @@ def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: P
         for shard in range(identity.shards):
             if not shard_path(creating, shard).is_dir():
                 raise broken(backup, f"it has no shard {shard}")
-            end_flights(shard_path(creating, shard), shard)
+            return_items_in_flight(shard_path(creating, shard), shard)
         member = uuid.uuid4()
         restored = Restored(manifest.backup_id, str(backup.resolve()))
         (creating / IDENTITY_FILE).unlink()
@@ -268,7 +268,7 @@ def _new_file(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def end_flights(path: Path, shard: int) -> None:
+def return_items_in_flight(path: Path, shard: int) -> None:
     """Read all of the log in a directory; append what returns the items that are in flight.
 
     Raises:

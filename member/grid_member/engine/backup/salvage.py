@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.backup.restore import end_flights
+from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.io.errors import DamagedStoreError, foreign, newer, unusable
 from grid_member.engine.io.files import sync_directory
@@ -158,7 +158,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
         if identity is None:
             # Whoever has items in flight under a UUID that is not known any more stays away.
             for shard in range(count):
-                end_flights(shard_path(building, shard), shard)
+                return_items_in_flight(shard_path(building, shard), shard)
             identity = Identity(uuid.uuid4(), count, FORGOTTEN)
         write_identity(building / IDENTITY_FILE, identity)
         sync_directory(building)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.local.system import always, nothing
-from grid_member.engine.shard.shard import _Flight
+from grid_member.engine.shard.shard import _InFlightRecord
 from grid_member.engine.shard.splitting import SplittingShard
 
 if TYPE_CHECKING:
@@ -114,12 +114,14 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
 
     def _refuse_waiting(self, refused: Refused) -> None:
         """Answer what was never sent."""
-        flight = _Flight(self._answers, self._size_bytes)
+        in_flight_record = _InFlightRecord(self._answers, self._size_bytes)
         self._operations, self._answers, self._size_bytes = [], [], 0
         system, self._system = self._system, []
         readers, self._readers = self._readers, []
-        self._answer(flight, [refused] * len(flight.answers))
-        waiting = _Flight([answer for _, answer, _ in system], sum(size for _, _, size in system))
+        self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
+        waiting = _InFlightRecord(
+            [answer for _, answer, _ in system], sum(size for _, _, size in system)
+        )
         self._answer(waiting, [refused] * len(waiting.answers))
         self._tell(readers, refused)
         self._refuses()
@@ -128,16 +130,18 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         """Answer what was sent, and who reads behind it; return how many operations that were."""
         count = 0
         for counter in counters:
-            flight = self._flights.pop(counter, None)
-            if flight is not None:
-                count += len(flight.answers)
-                self._answer(flight, [refused] * len(flight.answers))
+            in_flight_record = self._in_flight.pop(counter, None)
+            if in_flight_record is not None:
+                count += len(in_flight_record.answers)
+                self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
             self._tell(self._reading.pop(counter, ()), refused)
         return count
 
-    def _give_up(self, flights: Mapping[int, _Flight], refused: Refused) -> None:
-        """Answer the flights that still wait; another incarnation's have the same counters."""
-        self._refuse([one for one in flights if self._flights.get(one) is flights[one]], refused)
+    def _give_up(self, in_flight: Mapping[int, _InFlightRecord], refused: Refused) -> None:
+        """Answer in-flight records that still wait; another incarnation's have equal counters."""
+        self._refuse(
+            [one for one in in_flight if self._in_flight.get(one) is in_flight[one]], refused
+        )
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:

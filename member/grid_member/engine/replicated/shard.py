@@ -33,7 +33,7 @@ from grid_member.engine.replicated.reload import (
     until_read,
     while_wanted,
 )
-from grid_member.engine.shard.shard import _Flight
+from grid_member.engine.shard.shard import _InFlightRecord
 from grid_member.engine.state.operations import Record
 
 if TYPE_CHECKING:
@@ -267,18 +267,18 @@ class ReplicatedShard(InFlightShard):
         if await until_read(self._shared, self._reload_once):
             self._reloading = None
         else:
-            self._give_up(dict(self._flights), UNKNOWN)
+            self._give_up(dict(self._in_flight), UNKNOWN)
 
     def _give_up_later(self) -> None:
         """Wait only for so long for what is on its way; while the log is read nobody else does."""
         if self._loop is not None and self._reloading is not None:
-            flights = dict(self._flights)
-            self._loop.call_later(self._patience_s, self._give_up, flights, UNKNOWN)
+            in_flight = dict(self._in_flight)
+            self._loop.call_later(self._patience_s, self._give_up, in_flight, UNKNOWN)
 
     async def _reload_once(self) -> None:
         await self.readable()
         incarnation = MemberIncarnation(self._member, self._incarnation)
-        wanted = incarnation, min(self._flights, default=self._counter + 1), lambda: self._closing
+        wanted = incarnation, min(self._in_flight, default=self._counter + 1), lambda: self._closing
         loaded = await asyncio.to_thread(load, self._shared, *wanted, type(self.state))
         await self._check(self._shared.created, loaded.state, lambda: self.state)
         self._go_on_with(loaded, incarnation)
@@ -294,14 +294,14 @@ class ReplicatedShard(InFlightShard):
         mark = state.members.get(self._member)
         ended = mark is not None and mark.incarnation > incarnation.incarnation
         orphans = taken(state, self._member) - taken(old, self._member)
-        seen = [one for one in self._flights if is_seen(state, incarnation, one)]
+        seen = [one for one in self._in_flight if is_seen(state, incarnation, one)]
         self._shared.forget(seen)
         for counter in sorted(seen):
-            flight = self._flights.pop(counter)
+            in_flight_record = self._in_flight.pop(counter)
             known = None if ended or self.held is not None else loaded.outcomes.get(counter)
-            outcomes = [UNKNOWN] * len(flight.answers) if known is None else known
+            outcomes = [UNKNOWN] * len(in_flight_record.answers) if known is None else known
             orphans.difference_update(returns(outcomes))
-            self._answer(flight, outcomes)
+            self._answer(in_flight_record, outcomes)
             readers = () if ended else self._reading.pop(counter, ())
             if self.held is None:
                 self._tell(readers, None)
@@ -324,14 +324,14 @@ class ReplicatedShard(InFlightShard):
         self._tell(self._reading.pop(record.counter, ()), None)
 
     def _outcomes(self, record: Record, outcomes: Sequence[object] | None) -> None:
-        flight = self._flights.pop(record.counter, None)
+        in_flight_record = self._in_flight.pop(record.counter, None)
         if outcomes is None:
             # A copy, or the others ended this incarnation before it came: it has no effect.
-            if flight is not None:
-                self._answer(flight, [GONE] * len(flight.answers))
+            if in_flight_record is not None:
+                self._answer(in_flight_record, [GONE] * len(in_flight_record.answers))
             return
-        if flight is not None:
-            self._answer(flight, outcomes)
+        if in_flight_record is not None:
+            self._answer(in_flight_record, outcomes)
             return
         # It was given up. Nobody waits for what it took any more.
         for returned in returns(outcomes):
@@ -363,7 +363,7 @@ class ReplicatedShard(InFlightShard):
             self._report(error)
 
     def _ask(self) -> None:
-        """Send a record that is no flight: a stop need not wait for it."""
+        """Send a record that nothing waits for: a stop need not wait for it."""
         self._counter += 1
         self._shared.append(Record(self._member, self._incarnation, self._counter, ()))
 
@@ -376,9 +376,10 @@ class ReplicatedShard(InFlightShard):
         self._shared.withdraw()
         reading, self._reading = self._reading, {}
         self._readers += [reader for readers in reading.values() for reader in readers]
-        flights, self._flights = self._flights, {}
-        for flight in flights.values():  # also what is on its way no more, and not told of yet
-            self._answer(flight, [refused] * len(flight.answers))
+        in_flight, self._in_flight = self._in_flight, {}
+        # also what is on its way no more, and not told of yet
+        for in_flight_record in in_flight.values():
+            self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
         self._begin()
         self.room()
 
@@ -393,7 +394,7 @@ class ReplicatedShard(InFlightShard):
         if self._operations or self._system:
             self._send_waiting()
         else:
-            self._send((), _Flight([], 0))
+            self._send((), _InFlightRecord([], 0))
         if readers:
             self._reading[self._counter] = readers
         if gathering is not None:

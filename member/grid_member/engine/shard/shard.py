@@ -50,7 +50,7 @@ _GROWING: Final = OPERATIONS.growing
 _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
 
 
-class _Flight(NamedTuple):
+class _InFlightRecord(NamedTuple):
     """What waits for a record: a callback for each operation, and their size."""
 
     answers: list[Answer]
@@ -86,7 +86,7 @@ class Shard:
         self._answers: list[Answer] = []
         self._size_bytes = 0
         self._system: list[tuple[Operation, Answer, int]] = []
-        self._flights: dict[int, _Flight] = {}
+        self._in_flight: dict[int, _InFlightRecord] = {}
         self._waiting = 0
         self._waiting_bytes = 0
         self._full_notes_bytes = 0
@@ -141,7 +141,7 @@ class Shard:
     @property
     def busy(self) -> bool:
         """Whether an operation or a record waits for its outcome."""
-        return bool(self._operations or self._system or self._flights)
+        return bool(self._operations or self._system or self._in_flight)
 
     @property
     def answering(self) -> bool:
@@ -219,7 +219,7 @@ class Shard:
         """Tell whether a mark is passed; under way later than it may be more."""
         if self._counter < bound and (self._operations or self._system):
             return False
-        return next(iter(self._flights), bound + 1) > bound
+        return next(iter(self._in_flight), bound + 1) > bound
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in this tick or the next one."""
@@ -253,11 +253,11 @@ class Shard:
             outcomes = state.apply(sequence, timestamp_ms, record)
             member, incarnation, counter, _ = record
             if member == self._member and incarnation == self._incarnation:
-                flight = self._flights.pop(counter, None)
+                in_flight_record = self._in_flight.pop(counter, None)
                 if self._gathering is not None:
                     self._gathering.came_back(counter)
-                if flight is not None and outcomes is not None:
-                    self._answer(flight, outcomes)
+                if in_flight_record is not None and outcomes is not None:
+                    self._answer(in_flight_record, outcomes)
         if self._gathering is not None:
             self.room()
         queues = state.queues
@@ -279,29 +279,29 @@ class Shard:
         Those that store nothing travelled with others by chance: they are sent again by themselves.
         """
         for record in records:
-            flight = self._flights.pop(record.counter, None)
-            if flight is None:
+            in_flight_record = self._in_flight.pop(record.counter, None)
+            if in_flight_record is None:
                 continue
             if OPERATIONS.grows(record):
-                flight = self._send_again(record, flight)
+                in_flight_record = self._send_again(record, in_flight_record)
             elif not record.operations and self._loop is not None:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
-            self._answer(flight, [refused] * len(flight.answers))
+            self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
         if self._gathering is not None:
             self.room()
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:
         """Tell whether the record of this incarnation with that counter is on its way."""
-        return counter in self._flights
+        return counter in self._in_flight
 
     def _begin(self) -> None:
-        self._send((), _Flight([], 0))
+        self._send((), _InFlightRecord([], 0))
 
-    def _send_again(self, record: Record, flight: _Flight) -> _Flight:
+    def _send_again(self, record: Record, in_flight_record: _InFlightRecord) -> _InFlightRecord:
         """Send what stores nothing; return what is left."""
         left: list[Answer] = []
-        for operation, answer in zip(record.operations, flight.answers, strict=True):
+        for operation, answer in zip(record.operations, in_flight_record.answers, strict=True):
             if type(operation) not in OPERATIONS.sent_again:
                 left.append(answer)
                 continue
@@ -310,7 +310,7 @@ class Shard:
                 self.propose_system(operation, answer)
             else:
                 self.propose(operation, answer, 0, always=True)
-        return _Flight(left, flight.size_bytes)
+        return _InFlightRecord(left, in_flight_record.size_bytes)
 
     def _flush_soon(self) -> None:
         if not self._flushes and self._loop is not None:
@@ -332,38 +332,40 @@ class Shard:
 
     def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers
-        flight = made(_Flight, (answers, self._size_bytes))
+        in_flight_record = made(_InFlightRecord, (answers, self._size_bytes))
         self._operations, self._answers, self._size_bytes = [], [], 0
         system, self._system = self._system, []
         if operations:
-            self._send_data(operations, answers, flight)
+            self._send_data(operations, answers, in_flight_record)
         if system:
             self._send_system(system)
 
     def _send_data(
-        self, operations: list[Operation], answers: list[Answer], flight: _Flight
+        self, operations: list[Operation], answers: list[Answer], in_flight_record: _InFlightRecord
     ) -> None:
         if len(operations) <= MAX_OPERATIONS_PER_RECORD:
-            self._send(tuple(operations), flight)
+            self._send(tuple(operations), in_flight_record)
             return
         for start in range(0, len(operations), MAX_OPERATIONS_PER_RECORD):
             end = start + MAX_OPERATIONS_PER_RECORD
-            size_bytes = flight.size_bytes if end >= len(operations) else 0
-            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+            size_bytes = in_flight_record.size_bytes if end >= len(operations) else 0
+            self._send(
+                tuple(operations[start:end]), _InFlightRecord(answers[start:end], size_bytes)
+            )
 
     def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
         size_bytes = sum(size for _, _, size in system)
-        flight = _Flight([answer for _, answer, _ in system], size_bytes)
-        self._send(tuple(operation for operation, _, _ in system), flight)
+        in_flight_record = _InFlightRecord([answer for _, answer, _ in system], size_bytes)
+        self._send(tuple(operation for operation, _, _ in system), in_flight_record)
 
-    def _send(self, operations: tuple[Operation, ...], flight: _Flight) -> None:
+    def _send(self, operations: tuple[Operation, ...], in_flight_record: _InFlightRecord) -> None:
         self._counter += 1
-        self._flights[self._counter] = flight
+        self._in_flight[self._counter] = in_flight_record
         record = self._member, self._incarnation, self._counter, operations
         self._log.append(made(Record, record))
 
-    def _answer(self, flight: _Flight, outcomes: Sequence[object]) -> None:
-        answers, size_bytes = flight
+    def _answer(self, in_flight_record: _InFlightRecord, outcomes: Sequence[object]) -> None:
+        answers, size_bytes = in_flight_record
         self._waiting -= len(answers)
         self._waiting_bytes -= size_bytes
         for place, answer in enumerate(answers):

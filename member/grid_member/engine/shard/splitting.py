@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.shard.shard import Shard, _Flight
+from grid_member.engine.shard.shard import Shard, _InFlightRecord
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.operations import MAX_OPERATIONS_PER_RECORD
 
@@ -43,15 +43,17 @@ class SplittingShard(Shard):
     """A shard whose records are not too large for a stream."""
 
     def _send_data(
-        self, operations: list[Operation], answers: list[Answer], flight: _Flight
+        self, operations: list[Operation], answers: list[Answer], in_flight_record: _InFlightRecord
     ) -> None:
-        if flight.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
-            super()._send_data(operations, answers, flight)
+        if in_flight_record.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
+            super()._send_data(operations, answers, in_flight_record)
             return
         for start, end in packed(operations):
             # What waits is counted off with the last of them.
-            size_bytes = flight.size_bytes if end == len(operations) else 0
-            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+            size_bytes = in_flight_record.size_bytes if end == len(operations) else 0
+            self._send(
+                tuple(operations[start:end]), _InFlightRecord(answers[start:end], size_bytes)
+            )
 
     def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
         operations = [operation for operation, _, _ in system]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         QueueTake,
     )
     from grid_member.engine.state.snapshot import ItemPart
-    from grid_member.engine.state.stored import Flying, Queued
+    from grid_member.engine.state.stored import InFlightItem, Queued
 
 
 class QueueData:
@@ -26,7 +26,7 @@ class QueueData:
 
     def __init__(self) -> None:
         self.items: deque[Queued] = deque()
-        self.in_flight: dict[int, Flying] = {}
+        self.in_flight: dict[int, InFlightItem] = {}
         self.size_bytes = 0
         """Of all values, those in flight too."""
 
@@ -39,14 +39,14 @@ class QueueData:
         self.items.extendleft(reversed(before))
 
     def land(self, item_id: int, meant_id: int, member: bytes) -> Queued | None:
-        """Take an item out of the flight that is meant: not out of another member's, nor a later.
+        """Take out an item in flight by the take that is meant, not by another member's or a later.
 
         A landing is sent again when nobody can tell what became of it.
         """
-        flight = self.in_flight.get(item_id)
-        if flight is None:
+        found = self.in_flight.get(item_id)
+        if found is None:
             return None
-        item, taker, take_id = flight
+        item, taker, take_id = found
         if taker != member or (meant_id != take_id and meant_id):
             return None
         del self.in_flight[item_id]
@@ -69,10 +69,10 @@ class Queues:
 
     def takers(self) -> set[bytes]:
         """Return the members that have items in flight."""
-        flying = (queue.in_flight for queue in self.found.values() if queue.in_flight)
-        return {taker for flights in flying for _, taker, _ in flights.values()}
+        in_flight = (queue.in_flight for queue in self.found.values() if queue.in_flight)
+        return {taker for in_flight in in_flight for _, taker, _ in in_flight.values()}
 
-    def snapshot(self) -> dict[str, tuple[list[Queued], list[Flying]]]:
+    def snapshot(self) -> dict[str, tuple[list[Queued], list[InFlightItem]]]:
         """Return copies of everything that a snapshot keeps."""
         return {
             name: (list(queue.items), list(queue.in_flight.values()))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from grid_member.engine.api import ClusterState, EvictionPolicy
-    from grid_member.engine.state.stored import Flying, Queued, Stored
+    from grid_member.engine.state.stored import InFlightItem, Queued, Stored
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
@@ -151,7 +151,7 @@ class Snapshot:
     """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
     maps: dict[str, MapSnapshot]
-    queues: dict[str, tuple[list[Queued], list[Flying]]]
+    queues: dict[str, tuple[list[Queued], list[InFlightItem]]]
 
 
 def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:
@@ -192,8 +192,8 @@ def _entries(name: str, found: MapSnapshot) -> Iterator[EntryPart | TrackedEntry
                 )
 
 
-def _item_id(flight: Flying) -> int:
-    return flight[0][0]
+def _item_id(item: InFlightItem) -> int:
+    return item[0][0]
 
 
 def _maybe_sorted(names: Iterable[K], *, ordered: bool) -> Iterable[K]:

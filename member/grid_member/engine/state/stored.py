@@ -15,7 +15,7 @@ Stored: TypeAlias = bytes | tuple[bytes, str]
 """A map entry: its value, together with its content type if it has one."""
 Queued: TypeAlias = tuple[int, bytes, str | None]
 """A queue item: identifier, value, content type."""
-Flying: TypeAlias = tuple[Queued, bytes, int]
+InFlightItem: TypeAlias = tuple[Queued, bytes, int]
 """An item in flight: its taker, and the identifier of the take."""
 
 

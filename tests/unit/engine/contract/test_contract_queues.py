@@ -133,11 +133,11 @@ async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:
     driver = await bench.open()
     chance = random.Random(11)
     waiting: deque[int] = deque()
-    flying: dict[int, Item] = {}
+    in_flight: dict[int, Item] = {}
     for number in range(600):
         kind = chance.choice(["offer", "offer", "offer", "poll", "poll", "confirm", "return"])
         if kind == "offer":
-            accepted = len(waiting) + len(flying) < 8
+            accepted = len(waiting) + len(in_flight) < 8
             assert await driver.offer("q", str(number).encode()) is accepted
             if accepted:
                 waiting.append(number)
@@ -146,19 +146,19 @@ async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:
             if waiting:
                 assert isinstance(item, Item)
                 assert item.value == str(waiting[0]).encode()
-                flying[waiting.popleft()] = item
+                in_flight[waiting.popleft()] = item
             else:
                 assert item is None
-        elif flying:
-            landed = chance.choice(sorted(flying))
+        elif in_flight:
+            landed = chance.choice(sorted(in_flight))
             if kind == "confirm":
-                driver.engine.queue_confirm(flying.pop(landed))
+                driver.engine.queue_confirm(in_flight.pop(landed))
             else:
-                driver.engine.queue_return(flying.pop(landed))
+                driver.engine.queue_return(in_flight.pop(landed))
                 waiting = deque(sorted([*waiting, landed]))
             await condition(lambda: not any(shard.busy for shard in driver.engine.shards))
         assert await driver.size("q") == len(waiting)
-    for item in flying.values():
+    for item in in_flight.values():
         driver.engine.queue_confirm(item)
 
 

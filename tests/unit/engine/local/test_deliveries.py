@@ -48,7 +48,7 @@ class Deliveries:
         self.counters = dict.fromkeys(MEMBERS, 0)
         self.made: list[Delivery] = []
         self.waiting: set[int] = set()
-        self.flying: dict[int, Delivery] = {}
+        self.in_flight: dict[int, Delivery] = {}
 
     def apply(self, member: bytes, *operations: Operation) -> object:
         self.counters[member] += 1
@@ -69,7 +69,7 @@ class Deliveries:
         assert isinstance(item, Item)
         assert item.item_id == min(self.waiting)
         self.waiting.remove(item.item_id)
-        self.flying[item.item_id] = member, item
+        self.in_flight[item.item_id] = member, item
         self.made.append((member, item))
 
     def land(self, kind: str, pick: int) -> None:
@@ -79,8 +79,8 @@ class Deliveries:
         member, item = delivery = self.made[pick % len(self.made)]
         landing = QueueConfirm if kind == "confirm" else QueueReturn
         self.apply(member, landing("q", item.item_id, item.take_id))
-        if self.flying.get(item.item_id) == delivery:
-            del self.flying[item.item_id]
+        if self.in_flight.get(item.item_id) == delivery:
+            del self.in_flight[item.item_id]
             if kind == "return":
                 self.waiting.add(item.item_id)
 
@@ -91,16 +91,16 @@ class Deliveries:
         self.counters[member] = 0
         if proposer is None:
             self.apply(member)
-        ended = [item_id for item_id, (taker, _) in self.flying.items() if taker == member]
+        ended = [item_id for item_id, (taker, _) in self.in_flight.items() if taker == member]
         for item_id in ended:
-            del self.flying[item_id]
+            del self.in_flight[item_id]
             self.waiting.add(item_id)
 
     def check(self) -> None:
         queue = self.state.queues.found.get("q")
         waiting = [] if queue is None else [item[0] for item in queue.items]
         assert waiting == sorted(self.waiting)
-        assert (set() if queue is None else set(queue.in_flight)) == set(self.flying)
+        assert (set() if queue is None else set(queue.in_flight)) == set(self.in_flight)
 
 
 @given(STEPS)
@@ -135,7 +135,7 @@ def test_a_return_of_the_first_delivery_leaves_the_second_alone() -> None:
     deliveries.land("return", 0)
     deliveries.land("confirm", 0)
     deliveries.check()
-    assert len(deliveries.flying) == 1
+    assert len(deliveries.in_flight) == 1
     deliveries.land("confirm", 1)
     assert not deliveries.state.queues.found
 

@@ -85,10 +85,10 @@ QUEUE_STEPS = st.lists(
 def test_queues_are_deques(steps: list[tuple[str, int]], max_size: int) -> None:
     single = Single(State())
     waiting: deque[int] = deque()
-    flying: dict[int, Item] = {}
+    in_flight: dict[int, Item] = {}
     for number, (kind, pick) in enumerate(steps):
         if kind == "offer":
-            accepted = len(waiting) + len(flying) < max_size
+            accepted = len(waiting) + len(in_flight) < max_size
             value = str(number).encode()
             assert single.apply(QueueOffer("q", value, None, max_size)) is accepted
             if accepted:
@@ -98,12 +98,12 @@ def test_queues_are_deques(steps: list[tuple[str, int]], max_size: int) -> None:
             if waiting:
                 assert isinstance(item, Item)
                 assert item.value == str(waiting[0]).encode()
-                flying[waiting.popleft()] = item
+                in_flight[waiting.popleft()] = item
             else:
                 assert item is None
-        elif flying:
-            chosen = sorted(flying)[pick % len(flying)]
-            item = flying.pop(chosen)
+        elif in_flight:
+            chosen = sorted(in_flight)[pick % len(in_flight)]
+            item = in_flight.pop(chosen)
             if kind == "confirm":
                 single.apply(QueueConfirm("q", item.item_id, item.take_id))
             else:
