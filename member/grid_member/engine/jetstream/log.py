@@ -85,7 +85,7 @@ class SharedFeed(Feed, Protocol):
 class JetStreamLog:
     """The `Log` of one shard of a cluster."""
 
-    gathers = True
+    wants_batches = True
     ground: Ground | None = None
     refusal: Refused | None = None
     created = ""

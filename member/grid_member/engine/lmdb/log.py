@@ -66,7 +66,7 @@ _log = logging.getLogger("grid_member.engine.lmdb_log")
 class LmdbLog:
     """The log of one shard in a directory that `create_log` made and a lock protects."""
 
-    gathers = True
+    wants_batches = True
     others_read = False
 
     def __init__(
@@ -284,7 +284,8 @@ class LmdbLog:
         kept = self._read_back(sequence, value)
         while isinstance(kept, Exception):
             self._refuse(f"it cannot be read back: {kept}")
-            self._tell(lambda feed: feed.committed(()))  # what is gathered waits for nothing now
+            # what is in the batch waits for nothing now
+            self._tell(lambda feed: feed.committed(()))
             if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
                 return None
             kept = self._read_back(sequence, value)

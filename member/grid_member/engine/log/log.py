@@ -65,7 +65,7 @@ class Log(Protocol):
         """The shard whose log this is."""
 
     @property
-    def gathers(self) -> bool:
+    def wants_batches(self) -> bool:
         """Whether a record costs much whatever it carries, so that it should carry much."""
 
     @property
@@ -127,7 +127,7 @@ def graced_until_ms(log: Log, replayed_ms: int) -> int:
 class MemoryLog:
     """A log that keeps nothing: the state is the data."""
 
-    gathers = False
+    wants_batches = False
     others_read = False
     ground: Ground | None = None
 

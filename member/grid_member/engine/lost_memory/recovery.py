@@ -70,7 +70,7 @@ READ_S: Final = 10.0
 as long each time, up to eight times: on a busy machine it would be replaced while it is read."""
 ABSENT_S: Final = 3.0
 """How long members have after a server was started again until they count as out of sight."""
-GATHER_S: Final = 10.0
+COLLECT_S: Final = 10.0
 """How long the rest of the list has to come, once most are there in the places of others."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
@@ -233,7 +233,7 @@ class LostMemory:
         """Return whether a server that may keep logs again forgets who votes; None: not yet.
 
         Servers that know nothing elect a leader only when all of the list are there, so the member
-        waits for them: `GATHER_S` from when most are there.
+        waits for them: `COLLECT_S` from when most are there.
         """
         connection, size = self._connection, len(self._settings.members)
         reports = await self._round()
@@ -250,7 +250,7 @@ class LostMemory:
             return None
         now_s = asyncio.get_running_loop().time()
         self._most_since_s = self._most_since_s or now_s
-        return False if now_s - self._most_since_s > GATHER_S else None
+        return False if now_s - self._most_since_s > COLLECT_S else None
 
     async def _sound(self, died_s: float, reports: Mapping[str, Report]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""

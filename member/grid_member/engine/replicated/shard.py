@@ -318,8 +318,8 @@ class ReplicatedShard(InFlightShard):
             self.room()
 
     def _came_back(self, record: Record, outcomes: Sequence[object] | None) -> None:
-        if self._gathering is not None:
-            self._gathering.came_back(record.counter)
+        if self._batching is not None:
+            self._batching.came_back(record.counter)
         self._outcomes(record, outcomes)
         self._tell(self._reading.pop(record.counter, ()), None)
 
@@ -387,8 +387,8 @@ class ReplicatedShard(InFlightShard):
         self._flushes = False
         if self._shared.crowded:
             return  # `room` sends it
-        size, gathering = len(self._operations) + len(self._readers), self._gathering
-        if not self._system and gathering is not None and gathering.holds(size):
+        size, batching = len(self._operations) + len(self._readers), self._batching
+        if not self._system and batching is not None and batching.holds(size):
             return
         readers, self._readers = self._readers, []
         if self._operations or self._system:
@@ -397,5 +397,5 @@ class ReplicatedShard(InFlightShard):
             self._send((), _InFlightRecord([], 0))
         if readers:
             self._reading[self._counter] = readers
-        if gathering is not None:
-            gathering.sent(self._counter, size)
+        if batching is not None:
+            batching.sent(self._counter, size)

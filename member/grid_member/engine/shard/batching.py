@@ -25,7 +25,7 @@ PATIENCE_S: Final = 0.01
 """How long is waited at most. Records take 1 to 10 ms."""
 
 
-class Gathering:
+class BatchingPolicy:
     """Decides for one shard."""
 
     def __init__(self, send: Callable[[], None], carries: Callable[[int], bool]) -> None:

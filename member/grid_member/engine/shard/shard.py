@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.log.log import graced_until_ms
-from grid_member.engine.shard.batching import Gathering
+from grid_member.engine.shard.batching import BatchingPolicy
 from grid_member.engine.shard.tracked_reads import MapReads
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
@@ -96,10 +96,10 @@ class Shard:
         self._opening: asyncio.TimerHandle | None = None
         self._flushes = False
         """Whether `_flush` is called at the end of this tick."""
-        self._gathering: Gathering | None = None
+        self._batching: BatchingPolicy | None = None
         """Where a record costs the log much, whatever it carries."""
-        if log.gathers:
-            self._gathering = Gathering(self.room, self._carries)
+        if log.wants_batches:
+            self._batching = BatchingPolicy(self.room, self._carries)
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
@@ -240,8 +240,8 @@ class Shard:
         """Close the log once it has finished what it took."""
         if self._opening is not None:
             self._opening.cancel()
-        if self._gathering is not None:
-            self._gathering.end()
+        if self._batching is not None:
+            self._batching.end()
         await self._log.close()
 
     # Feed
@@ -254,11 +254,11 @@ class Shard:
             member, incarnation, counter, _ = record
             if member == self._member and incarnation == self._incarnation:
                 in_flight_record = self._in_flight.pop(counter, None)
-                if self._gathering is not None:
-                    self._gathering.came_back(counter)
+                if self._batching is not None:
+                    self._batching.came_back(counter)
                 if in_flight_record is not None and outcomes is not None:
                     self._answer(in_flight_record, outcomes)
-        if self._gathering is not None:
+        if self._batching is not None:
             self.room()
         queues = state.queues
         if queues.arrivals:
@@ -287,7 +287,7 @@ class Shard:
             elif not record.operations and self._loop is not None:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
             self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
-        if self._gathering is not None:
+        if self._batching is not None:
             self.room()
         self._check_settled()
 
@@ -318,17 +318,17 @@ class Shard:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Send what waits, unless more is gathered first."""
+        """Send what waits, unless a larger batch is awaited."""
         self._flushes = False
-        gathering, size = self._gathering, len(self._operations)
-        if gathering is None:
+        batching, size = self._batching, len(self._operations)
+        if batching is None:
             self._send_waiting()
             return
         # A log that cannot store now may not tell for long what became of the last record.
-        if not self._system and self._log.refusal is None and gathering.holds(size):
+        if not self._system and self._log.refusal is None and batching.holds(size):
             return
         self._send_waiting()
-        gathering.sent(self._counter, size)
+        batching.sent(self._counter, size)
 
     def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers

@@ -25,7 +25,7 @@ class HandLog:
 
     shard = 0
     ground = None
-    gathers = True
+    wants_batches = True
     others_read = True
     created = "then"
     confirmed_s = 0.0

@@ -78,7 +78,7 @@ async def test_a_server_forgets_who_votes_when_all_are_there_and_no_log_goes_on(
     there: str, left: bool, forgets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "LOOK_S", 0.0)
-    monkeypatch.setattr(recovery, "GATHER_S", 0.01)
+    monkeypatch.setattr(recovery, "COLLECT_S", 0.01)
     memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
     memory.begin(client, client, "m1-1")
     own = {"a": report("a", 7, left=left, gone="b c")}
