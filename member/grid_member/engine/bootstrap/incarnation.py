@@ -49,7 +49,7 @@ class Incarnation(NamedTuple):
     """Where its data is, empty when it keeps none."""
 
     @property
-    def packed(self) -> bytes:
+    def payload(self) -> bytes:
         """This, as it is sent."""
         return json.dumps(self, separators=(",", ":")).encode()
 
@@ -81,7 +81,7 @@ def own_incarnation(settings: ClusterSettings, identity: Identity, clock: Clock)
     )
 
 
-def unpacked(said: bytes) -> Incarnation | None:
+def decode_incarnation(said: bytes) -> Incarnation | None:
     """Return what was packed; None when it is something else, as of another version."""
     try:
         member, token, since_ms, name, address, directory = json.loads(said)

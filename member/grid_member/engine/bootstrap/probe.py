@@ -22,7 +22,7 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.bootstrap.incarnation import Incarnation, unpacked
+from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
 from grid_member.engine.bootstrap.route_identity import (
     ROUTE_USER,
     route_cluster,
@@ -106,25 +106,27 @@ def answer_with(
         if twin is not None and incarnation is not None and incarnation.yields_to(twin):
             refused(twin, incarnation)
         told = cluster().encode()
-        client.publish(reply, told if twin is None else told + b"\n" + twin.packed)
+        client.publish(reply, told if twin is None else told + b"\n" + twin.payload)
 
     def heard(messages: Sequence[Message]) -> None:
         for message in messages:
             if message.reply:
-                task = asyncio.ensure_future(answer(message.reply, unpacked(message.payload)))
+                task = asyncio.ensure_future(
+                    answer(message.reply, decode_incarnation(message.payload))
+                )
                 asking.add(task)
                 task.add_done_callback(asking.discard)
 
     def incarnations(messages: Sequence[Message]) -> None:
         for message in messages:
-            incarnation = unpacked(message.payload)
+            incarnation = decode_incarnation(message.payload)
             if (
                 own is not None
                 and incarnation is not None
                 and incarnation.is_twin_of(own)
                 and message.reply
             ):
-                client.publish(message.reply, own.packed)
+                client.publish(message.reply, own.payload)
 
     client.subscribe(SUBJECT, heard)
     if own is not None:
@@ -139,11 +141,11 @@ async def _twin_of(
         return own
     try:
         answer = await client.request(
-            _incarnation_subject(incarnation), incarnation.packed, timeout_s=TWIN_S
+            _incarnation_subject(incarnation), incarnation.payload, timeout_s=TWIN_S
         )
     except NatsError:
         return None
-    return unpacked(answer.payload)
+    return decode_incarnation(answer.payload)
 
 
 def _incarnation_subject(incarnation: Incarnation) -> bytes:
@@ -264,7 +266,7 @@ async def _told(
         except (OSError, EOFError, ValueError):
             break  # it does not take this member, or just ended
         cluster, _, twin = said.partition("\n")
-        return cluster, unpacked(twin.encode())
+        return cluster, decode_incarnation(twin.encode())
     return None, None
 
 
@@ -272,7 +274,7 @@ async def _asked(
     settings: ClusterSettings, host: str, port: int, incarnation: Incarnation | None
 ) -> str:
     inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
-    question = _question(inbox, b"" if incarnation is None else incarnation.packed)
+    question = _question(inbox, b"" if incarnation is None else incarnation.payload)
     async with (
         as_server(settings, host, port, question) as hear,
         asyncio.timeout(ANSWER_S),

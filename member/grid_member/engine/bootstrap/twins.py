@@ -16,7 +16,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.incarnation import own_incarnation, twin_error, unpacked
+from grid_member.engine.bootstrap.incarnation import decode_incarnation, own_incarnation, twin_error
 from grid_member.engine.bootstrap.probe import answer_with
 from grid_member.engine.log.log import wall_clock_ms
 
@@ -159,18 +159,18 @@ class Twins:
 
     async def _beat(self, client: NatsClient, own: Incarnation) -> None:
         while True:
-            client.publish(LIVING, own.packed)
+            client.publish(LIVING, own.payload)
             await asyncio.sleep(BEAT_S)
 
     def _living(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            incarnation = unpacked(message.payload)
+            incarnation = decode_incarnation(message.payload)
             twins = None if incarnation is None else self._heard.hear(incarnation, self._clock())
             if twins is None or self._client is None:
                 continue
             older, younger = twins
             self._note(older, younger)
-            self._client.publish(_ends(younger), older.packed)
+            self._client.publish(_ends(younger), older.payload)
 
     def _note(self, older: Incarnation, younger: Incarnation) -> None:
         said = (
@@ -185,7 +185,7 @@ class Twins:
     def _twin(self, messages: Sequence[Message]) -> None:
         own = self._own
         for message in messages:
-            incarnation = unpacked(message.payload)
+            incarnation = decode_incarnation(message.payload)
             if own is None or incarnation is None:
                 continue
             if incarnation.is_twin_of(own) and own.yields_to(incarnation):

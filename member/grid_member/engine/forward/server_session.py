@@ -23,7 +23,7 @@ from grid_member.engine.forward.server_poll import GuestPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
-from grid_member.engine.local.usage import packed_usage
+from grid_member.engine.local.usage import encode_usage
 from grid_member.engine.nats.client.errors import WireError, unexpected
 from grid_member.engine.shard.answers import FAILED, StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
@@ -41,7 +41,7 @@ _STATES: Final = {
 }
 """Those that can be set."""
 MAX_USAGE_BYTES: Final = 4 << 20
-"""What a lite member is told of structures, packed; far more than a hundred thousand take."""
+"""What a lite member is told of structures, encoded; far more than a hundred thousand take."""
 _TOO_MANY: Final = Refused(
     Reason.UNAVAILABLE, "there are too many structures: ask a member that holds the data"
 )
@@ -225,7 +225,7 @@ class Guest:
             case Kind.SPREAD | Kind.SPREAD_FOR_NOW:
                 self._spread(word, done)
             case Kind.USAGE:
-                packing = self._loop.run_in_executor(None, packed_usage, engine.structure_usage())
+                packing = self._loop.run_in_executor(None, encode_usage, engine.structure_usage())
                 packing.add_done_callback(lambda packed: done(_usage(packed)))
             case _:
                 self._begin_on_item(word, done)

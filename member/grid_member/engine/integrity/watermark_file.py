@@ -66,7 +66,7 @@ def holds(state: State, former: State) -> bool:
     )
 
 
-def packed(marks: Mapping[str, Mark], member: uuid.UUID) -> str:
+def encode_marks(marks: Mapping[str, Mark], member: uuid.UUID) -> str:
     """Return what the file holds."""
     noted = {"format": REACHED_FORMAT, "member": str(member), "logs": fields_of(marks)}
     return json.dumps(noted)

@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import JETSTREAM
 from grid_member.engine.integrity.read_progress import ReadLog
-from grid_member.engine.integrity.watermark_file import fields_of, marks_of, packed, read_marks
+from grid_member.engine.integrity.watermark_file import (
+    encode_marks,
+    fields_of,
+    marks_of,
+    read_marks,
+)
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import replace_file
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
@@ -322,7 +327,7 @@ class Reached:
                 marks[name] = mark
         if self._marks is None or marks == self._marks:
             return
-        written = asyncio.to_thread(replace_file, path, packed(marks, member))
+        written = asyncio.to_thread(replace_file, path, encode_marks(marks, member))
         self._writing = asyncio.ensure_future(written)
         # Whoever waits for it may be cancelled before it fails.
         self._writing.add_done_callback(lambda one: one.cancelled() or one.exception())
@@ -358,7 +363,7 @@ def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Mark]:
         )
     found = {name: mark._replace(bare=True) for name, mark in found.items()}
     try:
-        replace_file(path, packed(found, identity.uuid))
+        replace_file(path, encode_marks(found, identity.uuid))
     except OSError as error:
         raise unusable("the file", path, error) from error
     return found

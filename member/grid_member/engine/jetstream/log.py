@@ -162,7 +162,7 @@ class JetStreamLog:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much is on its way that the next records had better wait and be packed."""
+        """Whether so much is on its way that operations had better wait and share a record."""
         return len(self._outbox) >= MAX_IN_FLIGHT
 
     def carries(self, counter: int) -> bool:

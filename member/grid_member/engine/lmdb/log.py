@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from grid_member.engine.state.operations import Record
     from grid_member.engine.state.snapshot import Snapshot
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.lmdb.values import packed_records
+from grid_member.engine.lmdb.values import pack_records
 
 COMPACTION_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not compacted over and over."""
@@ -241,7 +241,7 @@ class LmdbLog:
             return None
         sequence, timestamp_ms = self._sequence, max(self._timestamp_ms, self._clock())
         try:
-            values = packed_records(group, sequence + 1, timestamp_ms)
+            values = pack_records(group, sequence + 1, timestamp_ms)
             tables = self._tables = self._tables or self._open()
         except Exception as error:
             return error  # nothing was written

@@ -29,7 +29,7 @@ def pack_record(sequence: int, timestamp_ms: int, record: Record) -> bytes:
     return _HEAD.pack(timestamp_ms, check) + codec.encode_record(record)
 
 
-def packed_records(records: Iterable[Record], first: int, timestamp_ms: int) -> list[bytes]:
+def pack_records(records: Iterable[Record], first: int, timestamp_ms: int) -> list[bytes]:
     """Return what is stored of records, under sequences from the first one on."""
     return [pack_record(place, timestamp_ms, one) for place, one in enumerate(records, first)]
 

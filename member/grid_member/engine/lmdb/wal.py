@@ -226,7 +226,7 @@ class Wal:
         """
         if self._file < 0 or not self._noted or self._unsettled or size_bytes > SMALL_BYTES:
             return False
-        data = _packed(self._salt, first, values)
+        data = _encode_group(self._salt, first, values)
         if self._end_bytes + len(data) > self._size_bytes:
             return False
         began_s = time.perf_counter()
@@ -317,7 +317,7 @@ def _group(data: bytes, place: int, salt: bytes) -> _Group | None:
     return _Group(first, values, start + body_bytes + -(_HEAD.size + body_bytes) % BLOCK_BYTES)
 
 
-def _packed(salt: bytes, first: int, values: Sequence[bytes]) -> bytes:
+def _encode_group(salt: bytes, first: int, values: Sequence[bytes]) -> bytes:
     body = b"".join((struct.pack(f">{len(values)}I", *map(len, values)), *values))
     head = _head(salt, first, len(values), body)
     return b"".join((head, body, bytes(-(len(head) + len(body)) % BLOCK_BYTES)))

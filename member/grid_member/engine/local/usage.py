@@ -49,13 +49,13 @@ def structure_usage(shards: Iterable[Shard]) -> Iterator[StructureUsage]:
             yield StructureUsage("queue", name, entries, queue.size_bytes)
 
 
-def packed_usage(found: Iterable[StructureUsage]) -> bytes:
+def encode_usage(found: Iterable[StructureUsage]) -> bytes:
     """Return what structures hold as bytes. Takes a while for many; may run on another thread."""
     return zlib.compress(json.dumps(list(found)).encode())
 
 
-def unpacked_usage(data: bytes) -> list[StructureUsage]:
-    """Return what `packed_usage` made data from. May run on another thread."""
+def decode_usage(data: bytes) -> list[StructureUsage]:
+    """Return what `encode_usage` made data from. May run on another thread."""
     return [StructureUsage(*fields) for fields in json.loads(zlib.decompress(data))]
 
 

@@ -10,7 +10,7 @@ from grid_member.engine.integrity.watermark_file import holds
 from grid_member.engine.lost_memory.survivors import Holding
 from grid_member.engine.lost_memory.write_back import generation_of
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.server_records import SERVER, noted
+from grid_member.engine.nats.admin.server_records import SERVER, decode_server_record
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -154,7 +154,7 @@ class MemoryLogs:
     def servers(self) -> dict[str, Place | None]:
         """Return the servers of members that are noted, by their ids, with their places."""
         return {
-            peer_id(key.removeprefix(SERVER)): noted(value)
+            peer_id(key.removeprefix(SERVER)): decode_server_record(value)
             for followed in self.followed.values()
             for key, value in followed.current().system.items(SERVER, 0)
         }

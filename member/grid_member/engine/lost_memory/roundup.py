@@ -7,7 +7,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from grid_member.engine.lost_memory.survivors import report_of
+from grid_member.engine.lost_memory.survivors import decode_report
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Roundup:
         def take(messages: Sequence[Message]) -> None:
             for message in messages:
                 with contextlib.suppress(*_MALFORMED):
-                    told = report_of(message.payload)
+                    told = decode_report(message.payload)
                     reports[told.server] = told
             if enough(reports):
                 complete.set()
@@ -100,7 +100,7 @@ class Roundup:
                         self._leave(str(name), str(created))
             own = self._report()
             if message.reply and own is not None:
-                self._system.publish(message.reply, own.packed())
+                self._system.publish(message.reply, own.encode())
 
 
 class Connections(NamedTuple):

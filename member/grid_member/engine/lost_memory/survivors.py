@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.admin.server_records import Place, noted
+from grid_member.engine.nats.admin.server_records import Place, decode_server_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,15 +55,15 @@ class Report:
     gone: frozenset[str] = frozenset()
     """The ids of those whose members told that they stop."""
 
-    def packed(self) -> bytes:
+    def encode(self) -> bytes:
         """Return it as it is sent."""
         fields = {
             "server": self.server,
-            "place": self.place.packed().decode(),
+            "place": self.place.encode().decode(),
             "whole": self.whole,
             "holdings": {name: list(one) for name, one in self.holdings.items()},
             "servers": {
-                name: None if place is None else place.packed().decode()
+                name: None if place is None else place.encode().decode()
                 for name, place in self.servers.items()
             },
             "gone": sorted(self.gone),
@@ -71,14 +71,14 @@ class Report:
         return json.dumps(fields).encode()
 
 
-def report_of(payload: bytes) -> Report:
+def decode_report(payload: bytes) -> Report:
     """Return what was sent.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it is no report.
     """
     fields = json.loads(payload)
-    place = noted(fields["place"])
+    place = decode_server_record(fields["place"])
     if place is None:
         raise ValueError("a report without a place")
     holdings = {
@@ -86,7 +86,7 @@ def report_of(payload: bytes) -> Report:
         for name, one in fields["holdings"].items()
     }
     servers = {
-        str(name): None if value is None else noted(value)
+        str(name): None if value is None else decode_server_record(value)
         for name, value in fields["servers"].items()
     }
     return Report(

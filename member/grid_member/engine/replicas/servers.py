@@ -19,7 +19,7 @@ from grid_member.engine.nats.admin.server_records import (
     REMOVED,
     REPLACED,
     SERVER,
-    noted,
+    decode_server_record,
     place_of,
 )
 from grid_member.engine.nats.admin.streams import Copies, copies_of
@@ -100,7 +100,7 @@ class Servers:
         if self._settings.lite:
             return True
         place = await asyncio.to_thread(place_of, self._settings)
-        return await self.store.put(SERVER + self.own, place.packed()) and await self.store.put(
+        return await self.store.put(SERVER + self.own, place.encode()) and await self.store.put(
             LEAVING + self.own, None
         )
 
@@ -267,7 +267,9 @@ class Servers:
     def _places(self) -> dict[str, Place | None]:
         """Return where servers are that are noted; None is a note of another version."""
         items = self.store.items(SERVER)
-        return {peer_id(key.removeprefix(SERVER)): noted(value) for key, value in items}
+        return {
+            peer_id(key.removeprefix(SERVER)): decode_server_record(value) for key, value in items
+        }
 
     def _leaderless_s(self, stream: str) -> float:
         """Return for how long nobody leads the stream: each may have none while one is elected."""

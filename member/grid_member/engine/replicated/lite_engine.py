@@ -15,7 +15,7 @@ from grid_member.engine.forward.messages import Kind, Word
 from grid_member.engine.local.maps import not_configured
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing
-from grid_member.engine.local.usage import unpacked_usage
+from grid_member.engine.local.usage import decode_usage
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.shard.answers import StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
@@ -99,7 +99,7 @@ class LiteEngine(ClusterEngine):
         told = await outcome
         if isinstance(told, Refused):
             return told
-        return await asyncio.to_thread(unpacked_usage, told.value)
+        return await asyncio.to_thread(decode_usage, told.value)
 
     @property
     def _host_name(self) -> bytes:

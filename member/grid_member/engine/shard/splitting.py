@@ -22,7 +22,7 @@ MAX_SYSTEM_BYTES: Final = 1024 * 1024
 """The same of operations on the cluster itself, which travel together when they can."""
 
 
-def packed(
+def record_bounds(
     operations: Sequence[Operation],
     max_bytes: int = MAX_RECORD_BYTES,
     max_operations: int = MAX_OPERATIONS_PER_RECORD,
@@ -48,7 +48,7 @@ class SplittingShard(Shard):
         if in_flight_record.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
             super()._send_data(operations, answers, in_flight_record)
             return
-        for start, end in packed(operations):
+        for start, end in record_bounds(operations):
             # What waits is counted off with the last of them.
             size_bytes = in_flight_record.size_bytes if end == len(operations) else 0
             self._send(
@@ -57,5 +57,5 @@ class SplittingShard(Shard):
 
     def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
         operations = [operation for operation, _, _ in system]
-        for start, end in packed(operations, MAX_SYSTEM_BYTES, len(operations)):
+        for start, end in record_bounds(operations, MAX_SYSTEM_BYTES, len(operations)):
             super()._send_system(system[start:end])

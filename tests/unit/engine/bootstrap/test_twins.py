@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.bootstrap.admission import admitted
-from grid_member.engine.bootstrap.incarnation import Incarnation, TwinError, is_older_twin, unpacked
+from grid_member.engine.bootstrap.incarnation import (
+    Incarnation,
+    TwinError,
+    decode_incarnation,
+    is_older_twin,
+)
 from grid_member.engine.bootstrap.probe import Present, answer_with, hail
 from grid_member.engine.bootstrap.twins import SILENT_S, Heard
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
@@ -73,11 +78,11 @@ def test_lots_tell_twins_and_which_is_older(since_ms: int) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"{}", b"[1]", b"null", b"\xff", b'[1,2,"c",4,5,6]'])
 def test_what_another_version_says_is_no_life(said: bytes) -> None:
-    assert unpacked(said) is None
+    assert decode_incarnation(said) is None
 
 
 def test_a_life_is_read_as_it_was_sent() -> None:
-    assert unpacked(OLD.packed) == OLD
+    assert decode_incarnation(OLD.payload) == OLD
 
 
 CLUSTER = "0" * 16

@@ -312,7 +312,7 @@ async def test_a_failure_to_tell_what_is_held_is_a_refusal(
     def fail(found: list[StructureUsage]) -> bytes:
         raise MemoryError("a failure")
 
-    monkeypatch.setattr(server_session, "packed_usage", fail)
+    monkeypatch.setattr(server_session, "encode_usage", fail)
     async with Parties() as parties:
         usage = parties.asking(Word(Kind.USAGE, 0))
         assert isinstance(await asyncio.wait_for(awaited(usage), PATIENCE_S), Refused)

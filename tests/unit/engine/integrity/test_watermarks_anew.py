@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.integrity.watermark_file import Mark, packed, read_marks
+from grid_member.engine.integrity.watermark_file import Mark, encode_marks, read_marks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
@@ -156,7 +156,7 @@ async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
     opened.close()
     mark = Mark("then", (FIRST, 1), 1, frozenset({peer_id(opened.identity.server_name)}))
     file = tmp_path / FILE
-    file.write_text(packed({LOG.name: mark}, opened.identity.uuid), encoding="utf-8")
+    file.write_text(encode_marks({LOG.name: mark}, opened.identity.uuid), encoding="utf-8")
 
     async def killed(server: NatsServer) -> None:
         note_streams(tmp_path)

@@ -138,7 +138,7 @@ def test_no_bytes_pass_for_a_group_without_the_salt(tmp_path: Path, tables: Tabl
     written = Written(tmp_path, tables)
     assert written.write([b"mine"])
     salt = tables.salt()
-    other = wal._packed(os.urandom(SALT_BYTES), 3, [b"other"])
+    other = wal._encode_group(os.urandom(SALT_BYTES), 3, [b"other"])
     content = bytearray((tmp_path / WAL_FILE).read_bytes())
     for place in range(BLOCK_BYTES, len(content), BLOCK_BYTES):
         content[place : place + len(other)] = other

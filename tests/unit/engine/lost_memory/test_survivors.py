@@ -16,13 +16,13 @@ from grid_member.engine.lost_memory.survivors import (
     Report,
     Verdict,
     decide,
+    decode_report,
     have_ended,
     incomplete,
     missing,
     most_are_gone,
     names_of,
     none_goes_on,
-    report_of,
     start_obstacle,
     told_of,
 )
@@ -133,13 +133,13 @@ def test_at_most_one_writes_and_it_has_all_that_any_of_the_latest_log_has(
 @given(REPORTS)
 def test_a_report_is_what_was_sent(reports: list[Report]) -> None:
     for one in reports:
-        assert report_of(one.packed()) == one
+        assert decode_report(one.encode()) == one
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"place": "", "holdings": {}}', b"\xff"])
 def test_what_is_no_report_is_refused(payload: bytes) -> None:
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-        report_of(payload)
+        decode_report(payload)
 
 
 def test_servers_count_as_lost_until_they_are_complete_again() -> None:

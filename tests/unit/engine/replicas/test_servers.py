@@ -18,7 +18,7 @@ from grid_member.engine.nats.admin.server_records import (
     REPLACED,
     SERVER,
     Place,
-    noted,
+    decode_server_record,
     place_of,
 )
 from grid_member.engine.nats.admin.streams import Copies
@@ -97,7 +97,7 @@ class World:
         monkeypatch.setattr(cluster_servers, "place_of", lambda _: HERE)
 
     def note(self, name: str, place: Place) -> None:
-        self.values[SERVER + name] = place.packed()
+        self.values[SERVER + name] = place.encode()
 
     async def look(self, seconds: float = 0.0) -> None:
         """Let time go on, then look once, as the member does each second."""
@@ -339,7 +339,7 @@ async def test_a_member_that_is_started_again_stays(world: World) -> None:
 async def test_a_note_that_was_lost_is_written_again(world: World) -> None:
     del world.values[SERVER + "own"]
     await world.look()
-    assert noted(world.values[SERVER + "own"]) == HERE
+    assert decode_server_record(world.values[SERVER + "own"]) == HERE
 
 
 async def test_of_a_server_that_was_taken_off_no_note_is_written(world: World) -> None:
@@ -376,8 +376,8 @@ def test_a_place_names_the_listed_hosts_that_are_this_machine(tmp_path: Path) ->
     place = place_of(replace(SETTINGS, members=members, directory=tmp_path))
     assert place.listed == ("127.0.0.1",)
     assert place.durable
-    assert noted(place.packed()) == place
-    assert noted(b'["host","m1",5704]') is None
+    assert decode_server_record(place.encode()) == place
+    assert decode_server_record(b'["host","m1",5704]') is None
 
 
 def test_ids_are_those_of_the_servers() -> None:

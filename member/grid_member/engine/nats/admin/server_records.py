@@ -47,12 +47,12 @@ class Place:
         # Machines that were copied have the same name.
         return not (self.listed and other.listed) or bool({*self.listed} & {*other.listed})
 
-    def packed(self) -> bytes:
+    def encode(self) -> bytes:
         """Return it as it is noted."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
-def noted(value: bytes) -> Place | None:
+def decode_server_record(value: bytes) -> Place | None:
     """Return what was noted, None when it is of another version."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         found = json.loads(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.shard.splitting import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
+from grid_member.engine.shard.splitting import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, record_bounds
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,
@@ -21,18 +21,18 @@ HALF = MAX_SYSTEM_BYTES // 2
 
 def test_content_types_and_names_count() -> None:
     puts = [MapPut("m" * 5000, f"k{number}", b"v", "t" * 5000, 0) for number in range(100)]
-    begins = [begin for begin, _ in packed(puts)]
+    begins = [begin for begin, _ in record_bounds(puts)]
     assert len(begins) == -(-100 // (MAX_RECORD_BYTES // 10_070))
 
 
 def test_what_is_larger_than_a_record_travels_alone() -> None:
     small, large = put("k"), QueueOffer("q", bytes(2 * MAX_RECORD_BYTES), None, 0)
-    assert list(packed([small, large, small])) == [(0, 1), (1, 2), (2, 3)]
+    assert list(record_bounds([small, large, small])) == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_operations_without_a_size_are_counted() -> None:
     count = MAX_OPERATIONS_PER_RECORD + 1
-    ends = [end for _, end in packed([SystemRemove(str(number)) for number in range(count)])]
+    ends = [end for _, end in record_bounds([SystemRemove(str(number)) for number in range(count)])]
     assert ends[-1] == count
     assert len(ends) > 1
 
