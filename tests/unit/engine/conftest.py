@@ -142,7 +142,7 @@ class ForwardedEngine(LiteEngine):
             await self._forwarding.stop()
         for polls in self._polls.values():
             polls.finish_waiting(None)
-        await self._landings.drain()
+        await self._deliveries.drain()
         await self.data.stop()
         self._refusal = self.data._refusal
 

@@ -91,7 +91,7 @@ class Forwarding:
         """Who is asked: there is a session."""
         self._hosts: dict[bytes, Host] = {}
         self._whose: dict[Delivery, Host] = {}
-        """Where items came from that are not landed yet."""
+        """Where items came from that are neither confirmed nor returned yet."""
         self._waiting: list[Call] = []
         """For a host."""
         self._calls = self._bytes = 0
@@ -127,7 +127,7 @@ class Forwarding:
 
     @property
     def busy(self) -> bool:
-        """Whether anything has no outcome, or an item is not landed."""
+        """Whether anything has no outcome, or an item is neither confirmed nor returned."""
         return bool(self._calls or self._whose)
 
     @property
@@ -170,10 +170,10 @@ class Forwarding:
             host.cancel(call)
 
     def gave(self, item: Item) -> bool:
-        """Tell whether the item came from a host, and is not landed yet."""
+        """Tell whether the item came from a host, and is neither confirmed nor returned yet."""
         return Delivery(item.queue, item.item_id, item.take_id) in self._whose
 
-    def land(self, kind: Kind, item: Item) -> None:
+    def end_delivery(self, kind: Kind, item: Item) -> None:
         """Confirm or return an item where it came from."""
         delivery = Delivery(item.queue, item.item_id, item.take_id)
         host = self._whose.get(delivery)
@@ -182,7 +182,9 @@ class Forwarding:
         word = Word(
             kind, next(self._numbers), item.queue, number=item.item_id, take_id=item.take_id
         )
-        call = host.held[delivery] = Call(word, lambda _: self._landed(host, delivery), 0.0)
+        call = host.held[delivery] = Call(
+            word, lambda _: self._forget_delivery(host, delivery), 0.0
+        )
         if host.open:
             host.post(call)
 
@@ -235,7 +237,7 @@ class Forwarding:
             self._whose[delivery] = host
             result.until_s = host.until_s
             if call is None or call.done is None:
-                self.land(Kind.QUEUE_RETURN, result)
+                self.end_delivery(Kind.QUEUE_RETURN, result)
         if call is not None:
             self._finish(call, result)
 
@@ -310,13 +312,13 @@ class Forwarding:
             self._calls -= 1
             self._bytes -= call.word.size_bytes
 
-    def _landed(self, host: Host, delivery: Delivery) -> None:
+    def _forget_delivery(self, host: Host, delivery: Delivery) -> None:
         host.held.pop(delivery, None)
         self._whose.pop(delivery, None)
         self._news.set()
 
     def _all(self) -> list[Call]:
-        """Return the calls that have no outcome, but for those that land items."""
+        """Return the calls that have no outcome, but for those that end deliveries."""
         calls = [call for host in self._hosts.values() for call in host.pending()]
         return [call for call in (*self._waiting, *calls) if call.deadline_s]
 

@@ -252,7 +252,7 @@ class Guest:
                 if cancelled is not None:
                     cancelled.cancel()
             case Kind.QUEUE_CONFIRM | Kind.QUEUE_RETURN:
-                # It may have gone back already, or have landed over an earlier session.
+                # It may have gone back already, or have been confirmed over an earlier session.
                 item = self._out.pop(_delivery(word), None)
                 if item is not None and word.kind is Kind.QUEUE_CONFIRM:
                     self._engine.queue_confirm(item)

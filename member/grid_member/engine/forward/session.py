@@ -103,7 +103,7 @@ class Host:
         """
         self.open = self.weak = self.apart = False
         self.held: dict[Delivery, Call | None] = {}
-        """Items that came from there, each with the call that lands it, once there is one."""
+        """Items that came from there, each with the call that ends its delivery, if any."""
         self.owing = False
         """Whether it may have taken an item for a poll of a session that was lost: it takes that
         back as soon as another session begins, and much later without one."""
@@ -133,7 +133,7 @@ class Host:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is asked for, or was given and is not landed."""
+        """Whether anything is asked for, or was given and is neither confirmed nor returned."""
         return bool(self.calls or self.held or self._posted or self.owing)
 
     def pending(self) -> list[Call]:
@@ -192,7 +192,7 @@ class Host:
         self._close()
         sent, self.calls = list(self.calls.values()), {}
         posted, self._posted = self._posted, []
-        landing = {id(call) for call in self.held.values()}  # which are sent again from there
+        ending = {id(call) for call in self.held.values()}  # which are sent again from there
         unknown: list[Call] = []
         unsent: list[Call] = []
         for call in sent:
@@ -201,8 +201,8 @@ class Host:
         self.owing |= any(call.word.kind is Kind.QUEUE_POLL for call in unknown)
         self._asker.lost(
             self,
-            [call for call in unknown if id(call) not in landing],
-            [call for call in (*unsent, *posted) if id(call) not in landing],
+            [call for call in unknown if id(call) not in ending],
+            [call for call in (*unsent, *posted) if id(call) not in ending],
         )
 
     def _close(self) -> None:

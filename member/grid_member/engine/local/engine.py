@@ -20,7 +20,7 @@ from grid_member.engine.api import (
     Refused,
     Structures,
 )
-from grid_member.engine.local.deliveries import Landings
+from grid_member.engine.local.deliveries import Deliveries
 from grid_member.engine.local.expiry import ExpiryRounds
 from grid_member.engine.local.maps import MAX_WAYS, PASSIVE, MapSide, not_configured
 from grid_member.engine.local.placement import Placement
@@ -77,7 +77,7 @@ class LocalEngine(MapSide):
         self._polls: dict[str, QueuePolls] = {}
         self._polls_wait = True
         """Whether a poll that finds nothing may wait."""
-        self._landings = Landings(self._queue_shard)
+        self._deliveries = Deliveries(self._queue_shard)
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
@@ -139,7 +139,7 @@ class LocalEngine(MapSide):
             polls.finish_waiting(None)
         self._lose_patience(UNKNOWN_GRACE_S)
         await self._settle()
-        await self._landings.drain()
+        await self._deliveries.drain()
         await self._settle()
         self._drained()
         await self._shards.close()
@@ -176,8 +176,8 @@ class LocalEngine(MapSide):
         self, name: str, value: bytes, content_type: str | None, done: Done[bool]
     ) -> None:
         """Append an item; False when the queue is full."""
-        if self._landings.confirms:
-            self._landings.send()
+        if self._deliveries.confirms:
+            self._deliveries.send()
         way = self._queue_ways.get(name)
         if way is not None and not way[0].state.passive:
             _, shard, max_size = way  # as below, for most offers
@@ -231,11 +231,11 @@ class LocalEngine(MapSide):
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._landings.confirm(made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
+        self._deliveries.confirm(made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        self._landings.give_back(QueueReturn(item.queue, item.item_id, item.take_id))
+        self._deliveries.give_back(QueueReturn(item.queue, item.item_id, item.take_id))
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
@@ -279,7 +279,7 @@ class LocalEngine(MapSide):
         """Hear that a stop has finished what was begun; the logs are closed next."""
 
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
-        return QueuePolls(name, loop, self.queue_return, self._landings.taken)
+        return QueuePolls(name, loop, self.queue_return, self._deliveries.expect)
 
     def _note_queue_way(self, name: str, shard: Shard, max_size: int) -> None:
         if not self._keeps_ways:

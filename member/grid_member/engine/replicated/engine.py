@@ -391,7 +391,7 @@ class ClusterEngine(LocalEngine):
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:
-        polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
+        polls = ClusterPolls(name, loop, self.queue_return, self._deliveries.expect)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
         polls.shared = self._replicated_shard

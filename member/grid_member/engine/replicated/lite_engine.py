@@ -179,12 +179,12 @@ class LiteEngine(ClusterEngine):
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
         if self._forwarding is not None:
-            self._forwarding.land(Kind.QUEUE_CONFIRM, item)
+            self._forwarding.end_delivery(Kind.QUEUE_CONFIRM, item)
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
         if self._forwarding is not None:
-            self._forwarding.land(Kind.QUEUE_RETURN, item)
+            self._forwarding.end_delivery(Kind.QUEUE_RETURN, item)
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""

@@ -204,7 +204,7 @@ class PartEngine(LiteEngine):
         return LiteEngine if self._refusal is None and self._is_away(name) else ClusterEngine
 
     def _for_item(self, item: Item) -> type[ClusterEngine]:
-        # It is landed where it came from, whether this member has the shard by now or not.
+        # Its delivery ends where it came from, whether this member has the shard by now or not.
         gave = self._forwarding is not None and self._forwarding.gave(item)
         return LiteEngine if gave or self._is_away(item.queue) else ClusterEngine
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import Refused
 from grid_member.engine.jetstream.publisher import GIVE_UP_S
-from grid_member.engine.local.deliveries import LANDING_RETRY_S
+from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
 from grid_member.engine.local.system import ignore, nothing, unchecked
 from grid_member.engine.replicated.consistent_cut import Marked, is_mark, unwatched
 from grid_member.engine.replicated.inflight import InFlightShard
@@ -342,7 +342,7 @@ class ReplicatedShard(InFlightShard):
 
         def answer(outcome: object) -> None:
             if isinstance(outcome, Refused) and not self._closing and self._loop is not None:
-                self._loop.call_later(LANDING_RETRY_S, self._give_back, returned)
+                self._loop.call_later(DELIVERY_RETRY_S, self._give_back, returned)
 
         self.propose(returned, answer, 0, always=True)
 

@@ -38,10 +38,10 @@ class QueueData:
         self.items.appendleft(item)
         self.items.extendleft(reversed(before))
 
-    def land(self, item_id: int, meant_id: int, member: bytes) -> Queued | None:
+    def remove_in_flight(self, item_id: int, meant_id: int, member: bytes) -> Queued | None:
         """Take out an item in flight by the take that is meant, not by another member's or a later.
 
-        A landing is sent again when nobody can tell what became of it.
+        The end of a delivery is sent again when nobody can tell what became of it.
         """
         found = self.in_flight.get(item_id)
         if found is None:
@@ -132,7 +132,7 @@ class Queues:
         """Forget an item that the member took."""
         name, item_id, take_id = operation
         queue = self.found.get(name)
-        item = None if queue is None else queue.land(item_id, take_id, member)
+        item = None if queue is None else queue.remove_in_flight(item_id, take_id, member)
         if queue is not None and item is not None:
             length = len(item[1])
             self.live_bytes -= length + ENTRY_OVERHEAD_BYTES
@@ -144,7 +144,7 @@ class Queues:
         """Put an item that the member took back where it stood."""
         name, item_id, take_id = operation
         queue = self.found.get(name)
-        item = None if queue is None else queue.land(item_id, take_id, member)
+        item = None if queue is None else queue.remove_in_flight(item_id, take_id, member)
         if queue is not None and item is not None:
             queue.put_back(item)
             self.arrivals.add(name)

@@ -235,11 +235,11 @@ def test_only_its_taker_lands_an_item() -> None:
     state = State()
     state.apply(1, 0, Record(ONE, 1, 1, (QueueOffer("q", b"v", None, 9), QueueTake("q"))))
     item_id = next(iter(state.queues.found["q"].in_flight))
-    landings = (QueueConfirm("q", item_id, 0), QueueReturn("q", item_id, 0))
-    assert state.apply(2, 0, Record(OTHER, 1, 1, landings)) == [None, None]
+    deliveries = (QueueConfirm("q", item_id, 0), QueueReturn("q", item_id, 0))
+    assert state.apply(2, 0, Record(OTHER, 1, 1, deliveries)) == [None, None]
     assert list(state.queues.found["q"].in_flight) == [item_id]
     state.apply(3, 0, Record(ONE, 2, 1, ()))
-    assert state.apply(4, 0, Record(ONE, 1, 2, landings)) is None
+    assert state.apply(4, 0, Record(ONE, 1, 2, deliveries)) is None
     assert state.queue_size("q") == 1
     state = through_a_snapshot(state)
     outcomes = state.apply(

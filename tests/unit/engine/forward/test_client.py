@@ -65,7 +65,7 @@ async def test_what_is_lost_on_the_way_is_done_once_or_refused(seed: int) -> Non
                 item = await parties.poll("q", 0.05)
                 if isinstance(item, Item):
                     received.append(int(item.value))
-                    parties.lite.land(Kind.QUEUE_CONFIRM, item)
+                    parties.lite.end_delivery(Kind.QUEUE_CONFIRM, item)
 
         consumers = [asyncio.ensure_future(consume()) for _ in range(3)]
         outcomes = await asyncio.gather(*(write(number) for number in range(KEYS)))
@@ -123,7 +123,7 @@ async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
         found = await asyncio.wait_for(waiting, PATIENCE_S)
         assert isinstance(found, Item)
         # It came from the first one, and is confirmed there.
-        parties.lite.land(Kind.QUEUE_CONFIRM, item)
+        parties.lite.end_delivery(Kind.QUEUE_CONFIRM, item)
         await condition(lambda: not any(
             "other" in shard.state.queues.found for shard in parties.engine.shards))  # fmt: skip
 
@@ -258,7 +258,7 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
         parties.bus.lose = lambda subject: False
         await condition(lambda: parties.lite.in_contact)
         assert await parties.poll("q") is None
-        parties.lite.land(Kind.QUEUE_RETURN, item)
+        parties.lite.end_delivery(Kind.QUEUE_RETURN, item)
         again = await asyncio.wait_for(parties.poll("q", LONG_S), PATIENCE_S)
         assert isinstance(again, Item)
 

@@ -301,7 +301,7 @@ async def test_what_a_lite_member_holds_need_not_fit_one_message(
         await condition(lambda: parties.lite.in_contact and host._session > session)
         assert await parties.poll("q") is None  # none of them went back
         for item in items:
-            parties.lite.land(Kind.QUEUE_RETURN, item)
+            parties.lite.end_delivery(Kind.QUEUE_RETURN, item)
         for _ in items:
             assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
 

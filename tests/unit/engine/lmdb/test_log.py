@@ -128,7 +128,7 @@ async def test_a_new_incarnation_sees_a_taken_item_again_after_cleaning(tmp_path
 async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.deliveries.LANDING_RETRY_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.deliveries.DELIVERY_RETRY_S", 0.01)
     failing: list[bool] = []
     refused: list[int] = []
 

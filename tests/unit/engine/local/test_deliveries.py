@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import Item
-from grid_member.engine.local import deliveries as landing
+from grid_member.engine.local import deliveries as deliveries_module
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     MemberGone,
@@ -77,8 +77,8 @@ class Deliveries:
         if not self.made:
             return
         member, item = delivery = self.made[pick % len(self.made)]
-        landing = QueueConfirm if kind == "confirm" else QueueReturn
-        self.apply(member, landing("q", item.item_id, item.take_id))
+        operation = QueueConfirm if kind == "confirm" else QueueReturn
+        self.apply(member, operation("q", item.item_id, item.take_id))
         if self.in_flight.get(item.item_id) == delivery:
             del self.in_flight[item.item_id]
             if kind == "return":
@@ -141,7 +141,7 @@ def test_a_return_of_the_first_delivery_leaves_the_second_alone() -> None:
 
 
 def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
-    """As in logs that were written before a landing named one."""
+    """As in logs that were written before the end of a delivery named one."""
     deliveries = Deliveries()
     for _ in range(2):
         deliveries.offer(MEMBERS[0])
@@ -158,7 +158,7 @@ def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
 async def test_an_item_of_a_queue_that_is_gone_is_waited_for_by_no_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 3600)
+    monkeypatch.setattr(deliveries_module, "DRAIN_TIMEOUT_S", 3600)
     engine = open_engine(FixedStructures())
     await engine.start()
     driver = Driver(engine)

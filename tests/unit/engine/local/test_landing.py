@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.local import deliveries
-from grid_member.engine.local.deliveries import Landings
+from grid_member.engine.local.deliveries import Deliveries
 from grid_member.engine.state.operations import QueueConfirm, QueueReturn
 from tests.unit.engine.drive import condition
 
@@ -45,33 +45,35 @@ def shard() -> Waiting:
 
 
 @pytest.fixture
-def landings(shard: Waiting, monkeypatch: pytest.MonkeyPatch) -> Landings:
-    monkeypatch.setattr(deliveries, "LANDING_RETRY_S", 0)
-    made = Landings(lambda _: cast("Shard", shard))
+def open_deliveries(shard: Waiting, monkeypatch: pytest.MonkeyPatch) -> Deliveries:
+    monkeypatch.setattr(deliveries, "DELIVERY_RETRY_S", 0)
+    made = Deliveries(lambda _: cast("Shard", shard))
     for item in ITEMS:
-        made.taken(item)
+        made.expect(item)
     return made
 
 
-async def test_the_confirms_of_a_tick_go_out_together(shard: Waiting, landings: Landings) -> None:
+async def test_the_confirms_of_a_tick_go_out_together(
+    shard: Waiting, open_deliveries: Deliveries
+) -> None:
     for confirm in CONFIRMS:
-        landings.confirm(confirm)
+        open_deliveries.confirm(confirm)
     assert shard.sent == []
     await condition(lambda: bool(shard.sent))
     assert [operations for operations, _ in shard.sent] == [CONFIRMS]
     shard.answer(None, None, None)
-    await landings.drain()
+    await open_deliveries.drain()
 
 
 @pytest.mark.parametrize("refused", [0, 1, 2])
 async def test_when_one_was_refused_all_are_sent_again(
-    shard: Waiting, landings: Landings, refused: int
+    shard: Waiting, open_deliveries: Deliveries, refused: int
 ) -> None:
     for confirm in CONFIRMS:
-        landings.confirm(confirm)
-    landings.send()
+        open_deliveries.confirm(confirm)
+    open_deliveries.send()
     shard.answer(*(REFUSED if number == refused else None for number in range(3)))
-    drained = asyncio.create_task(landings.drain())
+    drained = asyncio.create_task(open_deliveries.drain())
     await condition(lambda: len(shard.sent) == 2)
     assert shard.sent[1][0] == CONFIRMS
     assert not drained.done()
@@ -79,23 +81,23 @@ async def test_when_one_was_refused_all_are_sent_again(
     await drained
 
 
-async def test_a_stop_sends_what_waits(shard: Waiting, landings: Landings) -> None:
-    landings.give_back(QueueReturn("q", 1, 11))
+async def test_a_stop_sends_what_waits(shard: Waiting, open_deliveries: Deliveries) -> None:
+    open_deliveries.give_back(QueueReturn("q", 1, 11))
     shard.answer(None)
     for confirm in CONFIRMS[1:]:
-        landings.confirm(confirm)
-    drained = asyncio.create_task(landings.drain())
+        open_deliveries.confirm(confirm)
+    drained = asyncio.create_task(open_deliveries.drain())
     await condition(lambda: len(shard.sent) == 2)
     assert not drained.done()
     shard.answer(None, None)
     await drained
 
 
-async def test_behind_a_stop_nothing_is_sent(shard: Waiting, landings: Landings) -> None:
+async def test_behind_a_stop_nothing_is_sent(shard: Waiting, open_deliveries: Deliveries) -> None:
     for item in ITEMS:
-        landings.give_back(QueueReturn("q", item.item_id, item.take_id))
+        open_deliveries.give_back(QueueReturn("q", item.item_id, item.take_id))
         shard.answer(None)
-    await landings.drain()
-    landings.confirm(CONFIRMS[0])
-    landings.send()
+    await open_deliveries.drain()
+    open_deliveries.confirm(CONFIRMS[0])
+    open_deliveries.send()
     assert len(shard.sent) == len(ITEMS)

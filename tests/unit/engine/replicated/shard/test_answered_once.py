@@ -173,7 +173,7 @@ class Asked:
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reload, "RELOAD_S", 0.001)
-    monkeypatch.setattr(shard, "LANDING_RETRY_S", 0.001)
+    monkeypatch.setattr(shard, "DELIVERY_RETRY_S", 0.001)
     monkeypatch.setattr(probe, "PROBE_S", 0.001)
     monkeypatch.setattr(shard, "GIVE_UP_S", PATIENCE_S)
 
