@@ -41,7 +41,7 @@ LIVING: Final = b"grid.living"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Heard:
+class TwinDetector:
     """What a member hears of processes, and which of them are the same member."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Twins:
         """
         self._settings = settings
         self._clock = clock
-        self._heard = Heard()
+        self._detector = TwinDetector()
         self._own: Incarnation | None = None
         self._ends: Callable[[EngineError], None] = lambda _: None
         self._client: NatsClient | None = None
@@ -165,7 +165,7 @@ class Twins:
     def _living(self, messages: Sequence[Message]) -> None:
         for message in messages:
             incarnation = decode_incarnation(message.payload)
-            twins = None if incarnation is None else self._heard.hear(incarnation, self._clock())
+            twins = None if incarnation is None else self._detector.hear(incarnation, self._clock())
             if twins is None or self._client is None:
                 continue
             older, younger = twins

@@ -178,13 +178,13 @@ def returns(outcomes: Iterable[object]) -> Iterator[QueueReturn]:
             yield QueueReturn(outcome.queue, outcome.item_id, outcome.take_id)
 
 
-def keep_heard(old: State, new: State) -> None:
+def keep_local_reads(old: State, new: State) -> None:
     """Keep what is known of this member's reads: no log has it."""
     for name, found in old.maps.found.items():
         successor = new.maps.found.get(name)
-        if found.heard is not None and successor is not None:
-            found.heard.keep(successor.entries)
-            successor.heard = found.heard
+        if found.local_reads is not None and successor is not None:
+            found.local_reads.keep(successor.entries)
+            successor.local_reads = found.local_reads
 
 
 def changed_values(old: State, new: State) -> set[str]:

@@ -26,7 +26,7 @@ from grid_member.engine.replicated.reload import (
     MemberIncarnation,
     changed_values,
     is_seen,
-    keep_heard,
+    keep_local_reads,
     load,
     returns,
     taken,
@@ -290,7 +290,7 @@ class ReplicatedShard(InFlightShard):
         self.state = state
         self.marked(at_record=False)
         self.heard_s = time.monotonic()
-        keep_heard(old, state)
+        keep_local_reads(old, state)
         mark = state.members.get(self._member)
         ended = mark is not None and mark.incarnation > incarnation.incarnation
         orphans = taken(state, self._member) - taken(old, self._member)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
-from grid_member.engine.state.local_reads import Heard
+from grid_member.engine.state.local_reads import LocalReads
 from grid_member.engine.state.operations import Access, MapExpireIdle, MapTouch
 from grid_member.engine.state.stored import as_entry
 
@@ -74,9 +74,9 @@ class MapReads:
         self._urgent.discard(name)
         self._waiting.discard(name)
         found = self._shard.state.maps.found.get(name)
-        if found is None or found.heard is None:
+        if found is None or found.local_reads is None:
             return
-        accesses = found.heard.take()
+        accesses = found.local_reads.take()
         if accesses:
             size_bytes = sum(len(access.key) for access in accesses)
             answer = _Touching(self, name, accesses).answer
@@ -98,8 +98,8 @@ class MapReads:
         if not self._held:
             return
         found = self._shard.state.maps.found.get(name)
-        if found is not None and found.heard is not None:
-            found.heard.put_back(access for access in accesses if access.key in found.entries)
+        if found is not None and found.local_reads is not None:
+            found.local_reads.put_back(access for access in accesses if access.key in found.entries)
             self._urgent.add(name)
 
     def _end(
@@ -126,16 +126,16 @@ class MapReads:
         counts = counts and found.order is not None and found.order.counts_reads
         if idleness is None and not counts:
             return
-        heard = found.heard
-        if heard is None:
-            heard = found.heard = Heard()
+        local_reads = found.local_reads
+        if local_reads is None:
+            local_reads = found.local_reads = LocalReads()
         urgent = False
         if idleness is not None:
-            logged_ms = max(idleness.accessed_ms, heard.read(key, now_ms))
+            logged_ms = max(idleness.accessed_ms, local_reads.read(key, now_ms))
             urgent = now_ms - logged_ms > idleness.precision_ms
         if urgent or counts:
-            heard.collect(key, now_ms, 1 if counts else 0)
-        if urgent or heard.full:
+            local_reads.collect(key, now_ms, 1 if counts else 0)
+        if urgent or local_reads.full:
             self._hurry(name)
         elif counts and self._others_write:
             self._waiting.add(name)

@@ -20,20 +20,20 @@ MAX_PENDING_CHARACTERS: Final = 256 * 1024
 _MAX_HITS: Final = 2**32 - 1
 
 
-class _Reading(NamedTuple):
+class _LocalRead(NamedTuple):
     read_ms: int
     """The last read."""
     sent_ms: int
     """The last read that was sent to the log, 0 for none."""
 
 
-class Heard:
+class LocalReads:
     """The reads of one map's keys."""
 
     __slots__ = ("_pending", "_pending_characters", "_readings")
 
     def __init__(self) -> None:
-        self._readings: dict[str, _Reading] = {}
+        self._readings: dict[str, _LocalRead] = {}
         self._pending: OrderedDict[str, Access] = OrderedDict()
         self._pending_characters = 0
 
@@ -54,7 +54,7 @@ class Heard:
         """Note a read of an entry that may become idle; return the last read that was sent."""
         reading = self._readings.get(key)
         sent_ms = 0 if reading is None else reading.sent_ms
-        self._readings[key] = _Reading(now_ms, sent_ms)
+        self._readings[key] = _LocalRead(now_ms, sent_ms)
         return sent_ms
 
     def collect(self, key: str, now_ms: int, hits: int) -> None:
@@ -95,7 +95,7 @@ class Heard:
                 self._pending[access.key] = access
                 self._pending.move_to_end(access.key, last=False)
 
-    def written(self, key: str) -> None:
+    def forget_before_write(self, key: str) -> None:
         """Forget reads that a write makes old news for idleness."""
         self._readings.pop(key, None)
 

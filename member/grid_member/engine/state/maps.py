@@ -24,7 +24,7 @@ from grid_member.engine.state.stored import Stored, as_entry, as_stored, value_b
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Eviction, EvictionPolicy
-    from grid_member.engine.state.local_reads import Heard
+    from grid_member.engine.state.local_reads import LocalReads
 
 ENTRY_OVERHEAD_BYTES: Final = 32
 """What an entry or item costs in the log beyond its key and value, about."""
@@ -38,7 +38,14 @@ class MapData:
     """A map's entries, when they end, and the order in which they give way."""
 
     __slots__ = (
-        "deadlines", "entries", "heard", "idle", "order", "plain", "scheduled", "size_bytes",
+        "deadlines",
+        "entries",
+        "idle",
+        "local_reads",
+        "order",
+        "plain",
+        "scheduled",
+        "size_bytes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -53,7 +60,7 @@ class MapData:
         """Once anything was written with a bound. It stays until the map is empty."""
         self.size_bytes = 0
         """Of keys, as UTF-8, and values."""
-        self.heard: Heard | None = None
+        self.local_reads: LocalReads | None = None
         """Reads that the log does not know of. Not replicated."""
         self.scheduled: dict[str, int] = {}
         """When the expiry index looks at a key, at its end or before. Not replicated."""
@@ -86,8 +93,8 @@ class MapData:
         self.scheduled.pop(key, None)
         if self.order is not None:
             self.order.discard(key)
-        if self.heard is not None:
-            self.heard.forget(key)
+        if self.local_reads is not None:
+            self.local_reads.forget(key)
 
 
 class Maps:
@@ -171,8 +178,8 @@ class Maps:
         accessed_ms = idleness.accessed_ms
         if accessed_ms <= self._graced_until_ms:
             accessed_ms += idleness.precision_ms
-        if found.heard is not None:
-            accessed_ms = max(accessed_ms, found.heard.read_ms(key))
+        if found.local_reads is not None:
+            accessed_ms = max(accessed_ms, found.local_reads.read_ms(key))
         return accessed_ms + idleness.idle_ms
 
     def _deadline(self, found: MapData, key: str) -> int | None:
@@ -367,8 +374,8 @@ class Maps:
             found.idle[key] = idleness
         else:
             found.idle.pop(key, None)
-        if found.heard is not None:
-            found.heard.written(key)
+        if found.local_reads is not None:
+            found.local_reads.forget_before_write(key)
         self._schedule(found, name, key)
 
     def _evict(

@@ -15,7 +15,7 @@ from grid_member.engine.bootstrap.incarnation import (
     is_older_twin,
 )
 from grid_member.engine.bootstrap.probe import Present, answer_with, hail
-from grid_member.engine.bootstrap.twins import SILENT_S, Heard
+from grid_member.engine.bootstrap.twins import SILENT_S, TwinDetector
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
 from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually
@@ -29,7 +29,7 @@ OTHER = Incarnation("bb" * 16, "t3", 3000, "m3", "h3:3", "")
 
 
 def heard(*incarnations: Incarnation) -> list[tuple[Incarnation, Incarnation] | None]:
-    memory = Heard()
+    memory = TwinDetector()
     return [
         memory.hear(incarnation, float(number)) for number, incarnation in enumerate(incarnations)
     ]
@@ -51,7 +51,7 @@ def test_two_that_go_on_are_found_and_the_later_one_is_the_younger() -> None:
 
 
 def test_one_that_was_away_for_long_and_comes_back_is_found() -> None:
-    memory = Heard()
+    memory = TwinDetector()
     assert memory.hear(OLD, 0.0) is None
     later_s = 2 * SILENT_S
     assert [memory.hear(NEW, later_s + n) for n in range(3)] == [None] * 3

@@ -303,7 +303,7 @@ async def test_what_is_noted_of_reads_goes_with_the_entries(
     for number in range(50):
         await driver.put("both", str(number), b"v")
         await driver.value("both", str(number))
-    heard = driver.engine.shards[0].state.maps.found["both"].heard
+    heard = driver.engine.shards[0].state.maps.found["both"].local_reads
     assert heard is not None
     for number in range(49):
         await driver.remove("both", str(number))

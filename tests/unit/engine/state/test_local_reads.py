@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from grid_member.engine.state import local_reads as limits
-from grid_member.engine.state.local_reads import Heard
+from grid_member.engine.state.local_reads import LocalReads
 from grid_member.engine.state.operations import Access
 
 
 def test_reads_come_in_the_order_of_each_keys_last() -> None:
-    heard = Heard()
+    heard = LocalReads()
     for number, key in enumerate("abca"):
         heard.collect(key, number, 1)
     assert heard.take() == (Access("b", 1, 1), Access("c", 2, 1), Access("a", 3, 2))
@@ -18,7 +18,7 @@ def test_reads_come_in_the_order_of_each_keys_last() -> None:
 
 
 def test_what_is_put_back_stands_before_what_came_later() -> None:
-    heard = Heard()
+    heard = LocalReads()
     for key in "abc":
         heard.collect(key, 1, 1)
     refused = heard.take()
@@ -30,7 +30,7 @@ def test_what_is_put_back_stands_before_what_came_later() -> None:
 
 
 def test_a_forgotten_key_is_told_to_nobody() -> None:
-    heard = Heard()
+    heard = LocalReads()
     for key in ("gone", "there"):
         assert heard.read(key, 5) == 0
         heard.collect(key, 5, 1)
@@ -41,14 +41,14 @@ def test_a_forgotten_key_is_told_to_nobody() -> None:
     assert heard.read("there", 9) == 5
 
 
-def is_full(heard: Heard) -> bool:
+def is_full(heard: LocalReads) -> bool:
     return heard.full
 
 
 @pytest.mark.parametrize(("limit", "value"), [("READS", 3), ("CHARACTERS", 6)])
 def test_only_so_many_reads_wait(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     monkeypatch.setattr(limits, f"MAX_PENDING_{limit}", value)
-    heard = Heard()
+    heard = LocalReads()
     for key in ("k1", "k2", "k3"):
         assert not is_full(heard)
         heard.collect(key, 1, 1)
