@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CLUSTER_PORT: Final = 5704
 """Where members listen for each other."""
-MOST_HOLDERS: Final = 5
+MAX_FULL_REPLICAS: Final = 5
 """Members that hold all of the data. Where there are more, the others hold a part of it."""
 
 
@@ -78,4 +78,4 @@ class ClusterSettings:
     @property
     def crowded(self) -> bool:
         """Whether there may be more members with data than are to hold all of it."""
-        return not self.lite and len(self.members) > MOST_HOLDERS
+        return not self.lite and len(self.members) > MAX_FULL_REPLICAS

@@ -24,7 +24,7 @@ from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.server_records import LEAVING, REMOVED, SERVER
 from grid_member.engine.replicated.consistent_cut import MARK
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.full_replicas import HOST
+from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.shards import ReplicatedShards
@@ -41,7 +41,7 @@ RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
 OF_MEMBERS: Final = (
     *(MEMBER, LEASE, LEFT, LOCK, BARRIER, SHUTDOWN, VOTE, INTERRUPT, REQUEST, OPERATION),
-    *(JOIN_LIST, MARK, SERVER, LEAVING, REMOVED, HOST, "cp/"),
+    *(JOIN_LIST, MARK, SERVER, LEAVING, REMOVED, SEAT_PREFIX, "cp/"),
 )
 """Begin the keys of system values that are about members, not about the data that they hold."""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.values.system_store import Put
     from grid_member.engine.api import ClusterState, Done
-    from grid_member.engine.replicated.incarnations import Holder
+    from grid_member.engine.replicated.incarnations import Taker
     from grid_member.engine.replication import Replication
 
 
@@ -42,10 +42,10 @@ class ReplicatedEngine(SystemStore, Protocol):
     def agreed(self) -> bool:
         """Whether all shards have the same cluster state, as far as is known here."""
 
-    def holders(self) -> set[Holder]:
+    def takers(self) -> set[Taker]:
         """Return the incarnations of other members with items in flight, as far as known here."""
 
-    def end_incarnation(self, holder: Holder) -> None:
+    def end_incarnation(self, taker: Taker) -> None:
         """Give back what was taken in that incarnation, as far as the log takes that now."""
 
     def lease(self, until_s: float, *, ended: bool) -> None:

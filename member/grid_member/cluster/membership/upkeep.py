@@ -20,7 +20,7 @@ from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.engine.replicated.incarnations import Holder
+    from grid_member.engine.replicated.incarnations import Taker
 
 LOOK_S: Final = 10.0
 """How often it is looked; what is to be mended has been seen twice, unless a lease just ended."""
@@ -37,7 +37,7 @@ class Upkeep:
     def __init__(self, membership: Membership) -> None:
         """Look at nothing yet."""
         self._membership = membership
-        self._suspects: set[Holder] = set()
+        self._suspects: set[Taker] = set()
         self._gone_members: set[str] = set()
         """Members whose leases ended since the last look."""
         self._woken = self._differed = False
@@ -66,21 +66,21 @@ class Upkeep:
             Whether there was nothing to do that the log may not have taken.
         """
         engine, gone = self._membership.engine, set(self._gone_members)
-        held = engine.holders()
+        held = engine.takers()
         if held and not await engine.current():
             return False
         leases = self._membership.member_table.leases()
         quiet_s = self._membership.heartbeat.failure_detector.silence_s
         over = {
-            holder
-            for holder in held
+            taker
+            for taker in held
             # A member with a late heartbeat may be handing out what it took.
-            if holder.member not in leases and quiet_s(holder.member) >= LEASE_S
+            if taker.member not in leases and quiet_s(taker.member) >= LEASE_S
         }
-        for holder in over:
-            if holder in self._suspects or holder.member in gone:
-                event(_log, logging.INFO, "items of a member return", member=holder.member)
-                engine.end_incarnation(holder)
+        for taker in over:
+            if taker in self._suspects or taker.member in gone:
+                event(_log, logging.INFO, "items of a member return", member=taker.member)
+                engine.end_incarnation(taker)
         self._suspects = over
         self._gone_members -= gone
         await self._agree()

@@ -350,10 +350,12 @@ def _is_interrupted(membership: Membership, requests: list[BackupRequest]) -> bo
 def _next_maker(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
     """Return who is asked next."""
     # No start asks for a backup.
-    from grid_member.engine.replicated.full_replicas import HOST
+    from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 
     leases, asked = membership.member_table.leases(), {member.uuid for member in but}
-    hosts = {key.removeprefix(HOST) for key, _ in membership.engine.system_items(HOST)}
+    hosts = {
+        key.removeprefix(SEAT_PREFIX) for key, _ in membership.engine.system_items(SEAT_PREFIX)
+    }
 
     def last(member: MemberRecord) -> tuple[bool, bool]:
         holds = not hosts or member.uuid in hosts

@@ -316,20 +316,20 @@ def places_of(
     places: dict[_Place, list[str]] = {}
     for stream, damaged in sorted(_damaged(found, servers).items()):
         copies = found.get(stream, ())
-        holders = max((copy.copies for copy in copies), default=0)
+        copy_count = max((copy.copies for copy in copies), default=0)
         # One whose disk was emptied is another server since, and holds no further copy.
         there = {member_of(copy.server) for copy in copies if copy.server in damaged}
         members = ", ".join(sorted(set(map(member_of, damaged))))
-        way = _way(copies, holders, short[stream]) if stream in short else None
-        places.setdefault(_Place(members, 0 < holders <= len(there), way), []).append(stream)
+        way = _way(copies, copy_count, short[stream]) if stream in short else None
+        places.setdefault(_Place(members, 0 < copy_count <= len(there), way), []).append(stream)
     return places
 
 
-def _way(copies: Sequence[Copy], holders: int, short: ShortError) -> Way | None:
+def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> Way | None:
     """Return what may be done about a log that is short, while no copy waits to be copied."""
     if short.in_snapshot:
         return None  # which all members read in the same snapshot
-    if not 0 < holders <= len({member_of(copy.server) for copy in copies}):
+    if not 0 < copy_count <= len({member_of(copy.server) for copy in copies}):
         return None  # who is not there may hold it whole
     whole = [copy.last >= short.sequence for copy in copies]
     if any(whole):

@@ -26,7 +26,7 @@ from grid_member.engine.replicas.servers import Servers, Store
 from grid_member.engine.replicas.watch import CopyWatch
 from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
 from grid_member.engine.replicated.consistent_cut import Cuts
-from grid_member.engine.replicated.incarnations import Holder, end_incarnation, holders
+from grid_member.engine.replicated.incarnations import Taker, end_incarnation, takers
 from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.shard.answers import reader
@@ -229,15 +229,15 @@ class ClusterEngine(LocalEngine):
         whole = merged(await self._cuts.take())
         return [without_values(whole, self._cluster.settings.left_behind)]
 
-    def holders(self) -> set[Holder]:
+    def takers(self) -> set[Taker]:
         """Return the incarnations of other members that have items in flight, as known here."""
         own = self.member_uuid
-        return {found for found in holders(self._cluster.replicated_shards) if found.member != own}
+        return {found for found in takers(self._cluster.replicated_shards) if found.member != own}
 
-    def end_incarnation(self, holder: Holder) -> None:
+    def end_incarnation(self, taker: Taker) -> None:
         """Give back what was taken in that incarnation, as far as the log takes that now."""
         if self._refusal is None:
-            end_incarnation(self._cluster.replicated_shards, holder)
+            end_incarnation(self._cluster.replicated_shards, taker)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
@@ -303,7 +303,7 @@ class ClusterEngine(LocalEngine):
         self._system_shard.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._cluster.replicated_shards))
         self._cluster.stalled = False
-        await self._find_place()
+        await self._find_seat()
         await self._agreement.begin(self._structures.kept())
         self._serve_others()
         await self._begin_to_keep()
@@ -313,7 +313,7 @@ class ClusterEngine(LocalEngine):
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         self._cuts.begin(durable, whole=self._cluster.whole)
 
-    async def _find_place(self) -> None:
+    async def _find_seat(self) -> None:
         """Find out which shards this member is to have, and bring them in: it has them all."""
 
     def _serve_others(self) -> None:

@@ -2,8 +2,8 @@
 
     host/<uuid>    this member has all shards, or is about to have them
 
-A key is a place, and there are five. The log decides who was first: whoever finds five others as
-its own key comes back takes it away again. Places are kept by renewing them, and end by themselves
+A key is a seat, and there are five. The log decides who was first: whoever finds five others as
+its own key comes back takes it away again. Seats are kept by renewing them, and end by themselves
 with the members that had them. That one too many holds everything, or a while one too few, does no
 harm: nothing but who answers depends on it.
 """
@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from grid_member.engine.io.ending import STOPPING, unless
 from grid_member.engine.jetstream.retry import LONGEST_S, longer, until_longer
 from grid_member.engine.local.system import ignore
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.replicated.shard import ReplicatedShard
 
-HOST: Final = "host/"
-"""Begins the keys of places in the system store."""
-PLACE_MS: Final = 20_000
-"""How long a place is kept for a member that does not renew it."""
+SEAT_PREFIX: Final = "host/"
+"""Begins the keys of seats in the system store."""
+SEAT_MS: Final = 20_000
+"""How long a seat is kept for a member that does not renew it."""
 RENEW_S: Final = 5.0
-FREE_S: Final = 10.0
-"""How long a place is free until a member that runs takes it: who had it may be starting again, and
+FREE_SEAT_S: Final = 10.0
+"""How long a seat is free until a member that runs takes it: who had it may be starting again, and
 after an outage of the majority all have to be renewed."""
 RETRY_S: Final = 0.5
 
 
-class Places:
-    """The places, as one member sees them."""
+class Seats:
+    """The seats, as one member sees them."""
 
     def __init__(
         self, shard: ReplicatedShard, items: Callable[[str], list[tuple[str, bytes]]], own: str
@@ -58,25 +58,25 @@ class Places:
         """
         self._shard = shard
         self._items = items
-        self._own = HOST + own
+        self._own = SEAT_PREFIX + own
         self._free_s: float | None = None
         """Since when there was one for this member, if there is."""
 
     @property
     def free(self) -> bool:
-        """Whether there is a place for this member."""
-        return self._others() < MOST_HOLDERS
+        """Whether there is a seat for this member."""
+        return self._others() < MAX_FULL_REPLICAS
 
-    def long_free(self, now_s: float) -> bool:
-        """Tell whether there has been a place for this member for so long that it takes it."""
+    def is_long_free(self, now_s: float) -> bool:
+        """Tell whether there has been a seat for this member for so long that it takes it."""
         if not self.free or not self._shard.in_contact:
             self._free_s = None
         elif self._free_s is None:
             self._free_s = now_s
-        return self._free_s is not None and now_s - self._free_s >= FREE_S
+        return self._free_s is not None and now_s - self._free_s >= FREE_SEAT_S
 
-    async def taken(self) -> bool:
-        """Take a place, or keep the one that there is; tell whether this member has it now."""
+    async def take(self) -> bool:
+        """Take a seat, or keep the one that there is; tell whether this member has it now."""
         if not self.free:
             return False
         outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -86,19 +86,19 @@ class Places:
             if not outcome.done():
                 outcome.set_result(refused is None and self.free)
 
-        self._shard.propose_system(SystemPut(self._own, b"", PLACE_MS), answer, len(self._own))
+        self._shard.propose_system(SystemPut(self._own, b"", SEAT_MS), answer, len(self._own))
         has_it = await outcome
         if not has_it:
             self.leave()
         return has_it
 
     def leave(self) -> None:
-        """Give the place to somebody else."""
+        """Give the seat to somebody else."""
         self._free_s = None
         self._shard.propose_system(SystemRemove(self._own), ignore, len(self._own))
 
     def _others(self) -> int:
-        return sum(key != self._own for key, _ in self._items(HOST))
+        return sum(key != self._own for key, _ in self._items(SEAT_PREFIX))
 
 
 def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list[int]:

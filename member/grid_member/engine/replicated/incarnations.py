@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grid_member.engine.replicated.shard import ReplicatedShard
 
 
-class Holder(NamedTuple):
+class Taker(NamedTuple):
     """An incarnation of a member that has items in flight."""
 
     shard: int
@@ -28,18 +28,18 @@ class Holder(NamedTuple):
     incarnation: int
 
 
-def holders(shards: Sequence[ReplicatedShard]) -> set[Holder]:
+def takers(shards: Sequence[ReplicatedShard]) -> set[Taker]:
     """Return the incarnations that have items in flight, as far as is applied here."""
     return {
-        Holder(shard.shard, str(uuid.UUID(bytes=member)), incarnation)
+        Taker(shard.shard, str(uuid.UUID(bytes=member)), incarnation)
         for shard in shards
-        for member, incarnation in shard.state.holders().items()
+        for member, incarnation in shard.state.takers().items()
     }
 
 
-def end_incarnation(shards: Sequence[ReplicatedShard], holder: Holder) -> None:
+def end_incarnation(shards: Sequence[ReplicatedShard], taker: Taker) -> None:
     """Propose to give back what was taken in that incarnation; another look shows the outcome."""
-    end = MemberGone(uuid.UUID(holder.member).bytes, holder.incarnation)
+    end = MemberGone(uuid.UUID(taker.member).bytes, taker.incarnation)
     for shard in shards:
-        if shard.shard == holder.shard:
+        if shard.shard == taker.shard:
             shard.propose(end, ignore, 0, always=True)

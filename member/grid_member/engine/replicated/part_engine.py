@@ -1,10 +1,10 @@
 """The engine of one of more than five members: it may hold only a part of the data.
 
-    start ─▶ a place? ─ yes ─▶ all shards are read: a holder, as any of up to five members
-                └ no, and a holder is there ─▶ the rest is forwarded ─ a place is free ─▶ ┘
+    start ─▶ a seat? ─ yes ─▶ all shards are read: a full replica, as any of up to five members
+                └ no, and a full replica is there ─▶ the rest is forwarded ─ a seat is free ─▶ ┘
 
 What every member has are the first shard and the one in memory. Calls of structures in other shards
-are asked of a holder, as a lite member does. A holder stays one until it stops.
+are asked of a full replica, as a lite member does. A full replica stays one until it stops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
-from grid_member.engine.replicated.full_replicas import RENEW_S, Places, read_shards
+from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shards
 from grid_member.engine.replicated.lite_engine import LiteEngine
 
 if TYPE_CHECKING:
@@ -45,35 +45,35 @@ if TYPE_CHECKING:
     from grid_member.engine.state.snapshot import Snapshot
 
 LOOK_S: Final = 1.0
-"""How often a member without a place looks for one."""
+"""How often a member without a seat looks for one."""
 CUT_PATIENCE_S: Final = 15.0
 """How long a backup waits for a leader of the shards that this member reads for it."""
 GIVE_UP_S: Final = 3.0
 """How long shards that are given up wait for what they sent."""
-NO_HOLDER: Final = "none of the members that hold all of the data is there yet"
+NO_FULL_REPLICA: Final = "none of the members that hold all of the data is there yet"
 """Why a start waits that is to hold a part of it."""
 _log: Final = logging.getLogger("grid.engine")
 
 
 class PartEngine(LiteEngine):
-    """The `Engine` of a member that holds all shards when it has a place, and else a part."""
+    """The `Engine` of a member that holds all shards when it has a seat, and else a part."""
 
     def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
         super().__init__(structures, shards, clock)
         self._bringing_in = asyncio.Lock()
-        self._places: Places | None = None
+        self._seats: Seats | None = None
         """None before the first shard is current."""
         self._tasks: list[asyncio.Task[None]] = []
         self._claims = False
-        """Whether it has a place, or holds everything without one, and asks for one."""
+        """Whether it has a seat, or holds everything without one, and asks for one."""
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._places is not None and self._claims and self._refusal is not CLOSING:
-            self._places.leave()
+        if self._seats is not None and self._claims and self._refusal is not CLOSING:
+            self._seats.leave()
         await super().stop()
 
     @property
@@ -218,16 +218,16 @@ class PartEngine(LiteEngine):
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._renew()))
         await super()._begin()
-        self._tasks.append(loop.create_task(self._keep_place()))
+        self._tasks.append(loop.create_task(self._keep_seat()))
 
-    async def _find_place(self) -> None:
-        """Bring in all shards if there is a place for this member, or else see a holder."""
+    async def _find_seat(self) -> None:
+        """Bring in all shards if there is a seat for this member, or else see a full replica."""
         shards = self._cluster
-        self._places = Places(self._system_shard, self.system_items, self.member_uuid)
-        while not (has_place := await self._places.taken()) and not await self._sees_holder():
+        self._seats = Seats(self._system_shard, self.system_items, self.member_uuid)
+        while not (has_place := await self._seats.take()) and not await self._sees_full_replica():
             if shards.ended:
                 return
-            shards.stalled, shards.delay = True, NO_HOLDER
+            shards.stalled, shards.delay = True, NO_FULL_REPLICA
             await asyncio.sleep(CURRENT_RETRY_S)
         shards.stalled, shards.delay = False, None
         # Only who holds everything can begin to agree; members of former versions did not.
@@ -244,7 +244,7 @@ class PartEngine(LiteEngine):
         """Do for others what they ask for, or ask them."""
         self._for_all._serve_others(self)
 
-    async def _sees_holder(self) -> bool:
+    async def _sees_full_replica(self) -> bool:
         try:
             await self.client.request(HOSTS, self._cluster.member.bytes, timeout_s=FIND_S)
         except NatsError:
@@ -311,8 +311,8 @@ class PartEngine(LiteEngine):
             await shard.close()
         self._cluster.forget_missing()
 
-    async def _keep_place(self) -> None:
-        """Keep the place that this member has, or take one that is free for long."""
+    async def _keep_seat(self) -> None:
+        """Keep the seat that this member has, or take one that is free for long."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -323,28 +323,28 @@ class PartEngine(LiteEngine):
                 _log.error("the data is not brought in: %s", unexpected(error))
 
     async def _look(self) -> None:
-        places, now_s = self._places, asyncio.get_running_loop().time()
-        if places is None:
+        seats, now_s = self._seats, asyncio.get_running_loop().time()
+        if seats is None:
             return
         if self._cluster.whole:
             await self._end_forwarding()
-        elif places.long_free(now_s) and await places.taken():
-            await self._become_holder(places)
+        elif seats.is_long_free(now_s) and await seats.take():
+            await self._become_full_replica(seats)
 
     async def _renew(self) -> None:
-        """Keep the place that this member has, also while the data is brought in."""
+        """Keep the seat that this member has, also while the data is brought in."""
         while True:
             await asyncio.sleep(RENEW_S)
-            if self._claims and self._places is not None:
-                await self._places.taken()
+            if self._claims and self._seats is not None:
+                await self._seats.take()
 
-    async def _become_holder(self, places: Places) -> None:
+    async def _become_full_replica(self, seats: Seats) -> None:
         self._claims = True
         try:
             await self._hold_all()
         except BaseException:
             self._claims = False
-            places.leave()
+            seats.leave()
             raise
         self._begin_expiry()
         self._serve_others()

@@ -96,7 +96,7 @@ class State:
         """Count the items that a take could get."""
         return self.queues.size(name)
 
-    def holders(self) -> dict[bytes, int]:
+    def takers(self) -> dict[bytes, int]:
         """Return the members that have items in flight, each with the incarnation that has them."""
         members = self.members
         return {

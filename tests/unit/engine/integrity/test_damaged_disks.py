@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
-from grid_member.engine.replicated.part_engine import NO_HOLDER
+from grid_member.engine.replicated.part_engine import NO_FULL_REPLICA
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
 from tests.unit.engine.replicated.faults.test_rescue import STEP_S, until_told, until_waiting
@@ -238,11 +238,11 @@ async def test_of_more_than_five_members_each_says_that_a_log_was_emptied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with damaged(tmp_path, remove_all, SIX, size=SIX) as cluster:
-        await until(lambda: sum(map(tells_of_damage, cluster.engines)) == MOST_HOLDERS, STEP_S)
+        await until(lambda: sum(map(tells_of_damage, cluster.engines)) == MAX_FULL_REPLICAS, STEP_S)
         (last,) = [engine for engine in cluster.engines if not tells_of_damage(engine)]
-        await until_waiting(last, NO_HOLDER)
-        holders = [engine for engine in cluster.engines if engine is not last]
-        await stays_told(monkeypatch, holders, f"damaged data: records of {SHARD} are missing on")
+        await until_waiting(last, NO_FULL_REPLICA)
+        takers = [engine for engine in cluster.engines if engine is not last]
+        await stays_told(monkeypatch, takers, f"damaged data: records of {SHARD} are missing on")
         assert not any(start.done() for start in cluster.starts)
 
 
@@ -260,17 +260,17 @@ async def test_a_member_that_runs_does_not_go_on_with_a_log_that_was_emptied(
         for number in range(RECORDS):
             await cluster.drivers[0].put(MAP, f"k{number}", b"%d" % number)
         copies = await copies_of(cluster.engines[0].client, SHARD)
-        holders = [n for n, one in enumerate(cluster.engines) if peer(one) in copies.servers]
-        runs = next(n for n in range(5) if n not in holders)
+        takers = [n for n, one in enumerate(cluster.engines) if peer(one) in copies.servers]
+        runs = next(n for n in range(5) if n not in takers)
         running, file = cluster.engines[runs], tmp_path / f"m{runs}" / "cluster" / "reached.json"
         await until(lambda: file.exists() and noted(file)["sequence"] > RECORDS // 2, STEP_S)
         before = noted(file)
-        await asyncio.gather(*(cluster.engines[number].stop() for number in holders))
-        for number in holders:
+        await asyncio.gather(*(cluster.engines[number].stop() for number in takers))
+        for number in takers:
             remove_all(tmp_path / f"m{number}", SHARD, copies.group)
             cluster.engines[number] = cluster.made(number)
             cluster.drivers[number] = Driver(cluster.engines[number])
-        started = [cluster.engines[number] for number in holders]
+        started = [cluster.engines[number] for number in takers]
         cluster.starts = tuple(asyncio.ensure_future(one.start()) for one in started)
         try:
             told = f"damaged data: records of {SHARD} are missing on the disks of m"

@@ -48,14 +48,14 @@ def test_the_former_process_has_a_few_seconds_to_end(
 def test_who_goes_on_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time(lambda _: None)
     monkeypatch.setattr(directory_lock, "time", time)
-    holder = lock_directory(tmp_path)
+    taker = lock_directory(tmp_path)
     try:
         with pytest.raises(
             EngineError, match=rf"another process \(process {os.getpid()}\): stop it"
         ):
             lock_directory(tmp_path)
     finally:
-        os.close(holder)
+        os.close(taker)
     assert LOCK_PATIENCE_S <= time.now_s < LOCK_PATIENCE_S + 1
 
 
@@ -63,8 +63,8 @@ def test_who_cannot_be_seen_is_not_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(directory_lock, "time", Time(lambda _: None))
     locks = tmp_path / "locks"
     monkeypatch.setattr(directory_lock, "_LOCKS", locks)
-    holder = lock_directory(tmp_path)
-    found = os.fstat(holder)
+    taker = lock_directory(tmp_path)
+    found = os.fstat(taker)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     waiting = f"1: -> FLOCK  ADVISORY  WRITE 77 {file} 0 EOF"
     elsewhere = f"2: FLOCK  ADVISORY  WRITE 0 {file} 0 EOF"
@@ -77,4 +77,4 @@ def test_who_cannot_be_seen_is_not_named(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(EngineError, match="another process: stop it"):
             lock_directory(tmp_path)
     finally:
-        os.close(holder)
+        os.close(taker)

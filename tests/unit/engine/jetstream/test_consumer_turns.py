@@ -27,8 +27,8 @@ OWN, OTHER = "own", "other"
 class Servers:
     """A client of servers that let another one lead each consumer, unless told otherwise."""
 
-    def __init__(self, *holders: str) -> None:
-        self.holders = holders
+    def __init__(self, *takers: str) -> None:
+        self.takers = takers
         self.leads: Callable[[int], str] = lambda number: OTHER
         """Who leads the consumer that is made as the first, second…"""
         self.answers: Callable[[int], bool] = lambda number: True
@@ -61,7 +61,7 @@ class Servers:
         if subject.startswith(b"$JS.API.STREAM.INFO"):
             self.looks += 1
             copy = {"current": self.whole, "active": 10_000_000 if self.whole else 0}
-            replicas = [{"peer": peer_id(name), **copy} for name in self.holders]
+            replicas = [{"peer": peer_id(name), **copy} for name in self.takers]
             cluster = {"leader": OTHER, "replicas": replicas}
             desired: dict[str, Any] = {"desired": {}} if self.moving else {}
             config = {} if self.odd else {"num_replicas": 3}
@@ -117,7 +117,7 @@ async def test_a_consumer_comes_home_when_the_own_server_has_a_whole_copy() -> N
     homing, brought = await away(servers)
     await homing.look()
     assert not brought, "nobody else could lead it"
-    servers.holders, servers.whole = (OWN,), False
+    servers.takers, servers.whole = (OWN,), False
     await homing.look()
     assert not brought, "a copy that is made yet feeds nobody"
     servers.whole, servers.moving = True, True
@@ -225,7 +225,7 @@ async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
     try:
         await until(lambda: servers.looks)
         servers.feed("1", 1, 2)
-        servers.holders = (OWN,)
+        servers.takers = (OWN,)
         await until(lambda: "hear 3" in servers.done)
         assert servers.done == [
             *("hear 1", "make 1"),
@@ -247,7 +247,7 @@ async def test_a_consumer_that_comes_while_the_feed_is_closed_is_left() -> None:
     one.start(0)
     await until(lambda: servers.looks)
     servers.holding = asyncio.get_running_loop().create_future()
-    servers.holders = (OWN,)
+    servers.takers = (OWN,)
     await until(lambda: servers.made == ["1", "2"])
     servers.holding.set_result(None)
     await one.close()

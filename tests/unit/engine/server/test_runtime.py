@@ -47,9 +47,9 @@ def test_what_is_left_of_killed_members_is_removed_and_nothing_of_living_ones(
         stdout=subprocess.PIPE,
         env=environment,
         text=True,
-    ) as holder:
-        assert holder.stdout is not None
-        living = holder.stdout.readline().strip()
+    ) as taker:
+        assert taker.stdout is not None
+        living = taker.stdout.readline().strip()
         killed = temporary / f"{PREFIX}killed"
         killed.mkdir()
         (killed / "nats.conf").write_text("token", encoding="utf-8")
@@ -58,7 +58,7 @@ def test_what_is_left_of_killed_members_is_removed_and_nothing_of_living_ones(
         own = make_runtime()
         left = {str(path) for path in temporary.iterdir()}
         assert left == {living, str(others), str(own.path)}
-        holder.kill()
+        taker.kill()
     own.remove()
     own = make_runtime()
     assert set(temporary.iterdir()) == {others, own.path}

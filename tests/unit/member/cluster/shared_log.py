@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.local.usage import Kind, StructureUsage
-    from grid_member.engine.replicated.incarnations import Holder
+    from grid_member.engine.replicated.incarnations import Taker
 
 TURNS = 60
 """Turns of the event loop after which whatever can go on without time has gone on."""
@@ -97,9 +97,9 @@ class FakeEngine:
         """The states that the lanes but the first were told."""
         self.unprepared: Refused | None = None
         """Why one of those takes none."""
-        self.held: set[Holder] = set()
+        self.held: set[Taker] = set()
         """Lives with items in flight, as they are seen."""
-        self.ended: list[Holder] = []
+        self.ended: list[Taker] = []
         self.leases: list[tuple[float, bool]] = []
         """What it heard of its lease."""
         self._place = 0
@@ -138,11 +138,11 @@ class FakeEngine:
 
     # The rest
 
-    def holders(self) -> set[Holder]:
+    def takers(self) -> set[Taker]:
         return self.held
 
-    def end_incarnation(self, holder: Holder) -> None:
-        self.ended.append(holder)
+    def end_incarnation(self, taker: Taker) -> None:
+        self.ended.append(taker)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         self.leases.append((until_s, ended))

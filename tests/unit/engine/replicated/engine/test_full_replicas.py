@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS, ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.replicated import full_replicas
 from grid_member.engine.replicated.full_replicas import (
-    FREE_S,
-    HOST,
-    PLACE_MS,
+    FREE_SEAT_S,
     RENEW_S,
     RETRY_S,
-    Places,
+    SEAT_MS,
+    SEAT_PREFIX,
+    Seats,
     initial_shards,
     read_shards,
 )
@@ -60,12 +60,12 @@ class First:
     def items(self, prefix: str) -> list[tuple[str, bytes]]:
         return self._state.system.items(prefix, self._clock())
 
-    def places(self, own: str) -> Places:
-        return Places(cast("ReplicatedShard", self), self.items, own)
+    def places(self, own: str) -> Seats:
+        return Seats(cast("ReplicatedShard", self), self.items, own)
 
     async def members(self) -> list[str]:
         await asyncio.sleep(0)  # what was proposed is applied
-        return [key.removeprefix(HOST) for key, _ in self.items(HOST)]
+        return [key.removeprefix(SEAT_PREFIX) for key, _ in self.items(SEAT_PREFIX)]
 
     def _apply(self, operation: Operation, answer: Answer) -> None:
         if self.refused is not None:
@@ -80,62 +80,62 @@ class First:
 
 async def test_of_any_number_of_members_at_once_five_have_places() -> None:
     first = First()
-    names = [f"m{number}" for number in range(2 * MOST_HOLDERS)]
+    names = [f"m{number}" for number in range(2 * MAX_FULL_REPLICAS)]
     places = [first.places(name) for name in reversed(names)]
-    taken = await asyncio.gather(*(one.taken() for one in places))
-    assert taken == [True] * MOST_HOLDERS + [False] * MOST_HOLDERS
-    assert await first.members() == names[MOST_HOLDERS:]
-    assert [one.free for one in places] == [True] * MOST_HOLDERS + [False] * MOST_HOLDERS
-    assert await places[0].taken()
-    assert not await places[-1].taken()
+    taken = await asyncio.gather(*(one.take() for one in places))
+    assert taken == [True] * MAX_FULL_REPLICAS + [False] * MAX_FULL_REPLICAS
+    assert await first.members() == names[MAX_FULL_REPLICAS:]
+    assert [one.free for one in places] == [True] * MAX_FULL_REPLICAS + [False] * MAX_FULL_REPLICAS
+    assert await places[0].take()
+    assert not await places[-1].take()
     places[0].leave()
-    assert len(await first.members()) == MOST_HOLDERS - 1
-    assert await places[-1].taken()
-    assert not await places[0].taken()
+    assert len(await first.members()) == MAX_FULL_REPLICAS - 1
+    assert await places[-1].take()
+    assert not await places[0].take()
 
 
 async def test_a_place_ends_unless_it_is_renewed() -> None:
     first = First()
     stays, goes = first.places("stays"), first.places("goes")
-    assert await stays.taken()
-    assert await goes.taken()
-    assert 2 * RENEW_S * 1000 < PLACE_MS
-    first.advance(PLACE_MS / 1000 - 1)
-    assert await stays.taken()
+    assert await stays.take()
+    assert await goes.take()
+    assert 2 * RENEW_S * 1000 < SEAT_MS
+    first.advance(SEAT_MS / 1000 - 1)
+    assert await stays.take()
     first.advance(1)
     assert await first.members() == ["stays"]
 
 
 async def test_who_runs_takes_a_place_that_is_free_for_long() -> None:
     first = First()
-    others = [first.places(str(number)) for number in range(MOST_HOLDERS)]
+    others = [first.places(str(number)) for number in range(MAX_FULL_REPLICAS)]
     for other in others:
-        assert await other.taken()
+        assert await other.take()
     late = first.places("late")
-    assert not late.long_free(0.0)
+    assert not late.is_long_free(0.0)
     others[0].leave()
     await first.members()
-    assert not late.long_free(1.0)
-    assert not late.long_free(FREE_S)
-    assert late.long_free(1.0 + FREE_S)
-    assert await others[0].taken()
-    assert not late.long_free(2.0 + FREE_S)
+    assert not late.is_long_free(1.0)
+    assert not late.is_long_free(FREE_SEAT_S)
+    assert late.is_long_free(1.0 + FREE_SEAT_S)
+    assert await others[0].take()
+    assert not late.is_long_free(2.0 + FREE_SEAT_S)
     others[0].leave()
     await first.members()
-    assert not late.long_free(3.0 + FREE_S)
+    assert not late.is_long_free(3.0 + FREE_SEAT_S)
     # Without contact places seem to end that are only not renewed.
     first.in_contact = False
-    assert not late.long_free(3.0 + 2 * FREE_S)
+    assert not late.is_long_free(3.0 + 2 * FREE_SEAT_S)
     first.in_contact = True
-    assert not late.long_free(4.0 + 2 * FREE_S)
-    assert late.long_free(4.0 + 3 * FREE_S)
+    assert not late.is_long_free(4.0 + 2 * FREE_SEAT_S)
+    assert late.is_long_free(4.0 + 3 * FREE_SEAT_S)
 
 
 async def test_who_does_not_know_whether_it_has_a_place_has_none() -> None:
     first = First()
     places = first.places("m")
     first.refused = Refused(Reason.UNAVAILABLE, "no quorum")
-    assert not await places.taken()
+    assert not await places.take()
     assert await first.members() == []
 
 
@@ -144,10 +144,10 @@ def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
         members = tuple(("h", port) for port in range(count))
         return ClusterSettings("dev", "m", 0, members, "u", "p", lite=lite)
 
-    assert initial_shards(settings(MOST_HOLDERS), 3, 4) == [0, 1, 2, 3]
-    assert initial_shards(settings(MOST_HOLDERS + 1), 3, 4) == [0, 3]
-    assert initial_shards(settings(MOST_HOLDERS + 1), 3, 3) == [0]
-    assert initial_shards(settings(MOST_HOLDERS + 1, lite=True), 3, 4) == [0]
+    assert initial_shards(settings(MAX_FULL_REPLICAS), 3, 4) == [0, 1, 2, 3]
+    assert initial_shards(settings(MAX_FULL_REPLICAS + 1), 3, 4) == [0, 3]
+    assert initial_shards(settings(MAX_FULL_REPLICAS + 1), 3, 3) == [0]
+    assert initial_shards(settings(MAX_FULL_REPLICAS + 1, lite=True), 3, 4) == [0]
 
 
 async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
@@ -200,7 +200,7 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
     serves: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(full_replicas, "RETRY_S", 0.001)
-    members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
+    members = tuple(("h", port) for port in range(MAX_FULL_REPLICAS + 1))
     shards = ReplicatedShards(ClusterSettings("dev", "m", 0, members, "u", "p"))
     engine = PartEngine(FixedStructures(), shards, wall_clock_ms)
     shards._client = cast("NatsClient", object())
@@ -225,7 +225,7 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
 
 
 async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() -> None:
-    members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
+    members = tuple(("h", port) for port in range(MAX_FULL_REPLICAS + 1))
     shards = ReplicatedShards(ClusterSettings("dev", "m", 0, members, "u", "p"))
     engine = PartEngine(FixedStructures(), shards, wall_clock_ms)
     engine._refusal = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers
 from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
@@ -77,14 +77,14 @@ async def test_nine_members_lose_double_and_hide_nothing_whatever_befalls_some(
     tmp_path: Path,
 ) -> None:
     async with Cluster(SIZE, tmp_path) as cluster:
-        holders = await all_serve(cluster)
-        assert len(holders) == MOST_HOLDERS
-        part = engines_of(cluster)[next(n for n in range(SIZE) if n not in holders)]
+        takers = await all_serve(cluster)
+        assert len(takers) == MAX_FULL_REPLICAS
+        part = engines_of(cluster)[next(n for n in range(SIZE) if n not in takers)]
         async with Load(EngineClient(cluster), SIZE) as load:
             await load.progress(count=SOME)
             await kill_servers(cluster, asked := await holder_asked_by(cluster, part))
             await load.progress(count=SOME)
-            away = next(holder for holder in holders if holder != asked)
+            away = next(taker for taker in takers if taker != asked)
             await cluster.engines[away].stop()
             await load.progress(*others_of(away), count=SOME)
             await cluster.restart(away)
@@ -98,11 +98,11 @@ async def test_nine_members_lose_double_and_hide_nothing_whatever_befalls_some(
 
         await cluster.stop()
         await cluster.start()
-        holders = await all_serve(cluster)
-        assert len(holders) == MOST_HOLDERS
+        takers = await all_serve(cluster)
+        assert len(takers) == MAX_FULL_REPLICAS
         await each_shows_what_was_last(cluster, "before", doubtful)
 
-        emptied = holders[0]
+        emptied = takers[0]
         await cluster.engines[emptied].stop()
         shutil.rmtree(tmp_path / f"m{emptied}")
         await cluster.restart(emptied)

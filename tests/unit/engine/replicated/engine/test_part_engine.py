@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from grid_member.engine.forward import client
 from grid_member.engine.io.ending import STOPPING
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local import deliveries
 from grid_member.engine.replicated import full_replicas
-from grid_member.engine.replicated.full_replicas import HOST
+from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.shards import CLUSTER_SHARDS
 from grid_member.engine.state.sharding import shard_of
@@ -68,7 +68,7 @@ def known(engine: PartEngine) -> set[str]:
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "disk"])
 async def test_the_sixth_member_serves_what_it_does_not_hold(durable: bool, tmp_path: Path) -> None:
     async with Cluster(SIZE, tmp_path if durable else None) as cluster:
-        assert len(holders_of(cluster)) == MOST_HOLDERS
+        assert len(holders_of(cluster)) == MAX_FULL_REPLICAS
         number = part_of(cluster)
         engine, part = engines_of(cluster)[number], cluster.drivers[number]
         other = cluster.drivers[holders_of(cluster)[0]]
@@ -170,7 +170,7 @@ async def test_a_cut_has_what_a_member_that_holds_a_part_was_answered() -> None:
 async def test_who_gets_a_place_holds_everything_and_serves_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(full_replicas, "FREE_S", 0.0)
+    monkeypatch.setattr(full_replicas, "FREE_SEAT_S", 0.0)
     monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     monkeypatch.setattr(client, "FORGET_S", 10.0)
     queue = next(name for name in ("w", "x", "y", "z") if shard_of(name, CLUSTER_SHARDS) > 0)
@@ -244,7 +244,7 @@ async def test_a_stop_waits_for_no_lane_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     # Or the member without one may take the place that is left, and read for good in its stead.
-    monkeypatch.setattr(full_replicas, "FREE_S", LONG_S)
+    monkeypatch.setattr(full_replicas, "FREE_SEAT_S", LONG_S)
     reading, left, enough = threading.Event(), threading.Event(), threading.Event()
     replay = JetStreamLog.replay
 
@@ -286,7 +286,9 @@ async def places_of(cluster: Cluster, seen_by: int) -> list[int]:
     engine = cluster.engines[seen_by]
     assert await engine.current()
     uuids = [one.member_uuid for one in cluster.engines]
-    return [uuids.index(key.removeprefix(HOST)) for key, _ in engine.system_items(HOST)]
+    return [
+        uuids.index(key.removeprefix(SEAT_PREFIX)) for key, _ in engine.system_items(SEAT_PREFIX)
+    ]
 
 
 async def holder_asked_by(cluster: Cluster, engine: PartEngine) -> int:

@@ -41,18 +41,18 @@ async def test_one_member_ends_the_life_in_which_another_one_took_an_item() -> N
         assert await first.offer(QUEUE, b"item") is True
         assert isinstance(await third.poll(QUEUE, LONG_S), Item)
         own = cluster.engines[0]
-        await condition(lambda: bool(own.holders()), PATIENCE_S)
-        (holder,) = own.holders()
-        assert holder.member == third.engine.member_uuid
+        await condition(lambda: bool(own.takers()), PATIENCE_S)
+        (taker,) = own.takers()
+        assert taker.member == third.engine.member_uuid
 
-        own.end_incarnation(holder._replace(incarnation=holder.incarnation - 1))
+        own.end_incarnation(taker._replace(incarnation=taker.incarnation - 1))
         assert await second.put("m", "k", b"v") is None
-        assert own.holders() == {holder}
+        assert own.takers() == {taker}
 
         waiting = asyncio.ensure_future(second.take(QUEUE, LONG_S))
         async with asyncio.timeout(PATIENCE_S):
             while not waiting.done():  # as its caller does, for the log may refuse it
-                own.end_incarnation(holder)
+                own.end_incarnation(taker)
                 await asyncio.wait({waiting}, timeout=AGAIN_S)
         assert await waiting == b"item"
 

@@ -87,9 +87,9 @@ async def taken(driver: Driver, queue: str) -> Item:
 
 def end_incarnations(engine: ClusterEngine, *members: str) -> None:
     """Give back what these have in flight, as a member does that sees them gone."""
-    for holder in engine.holders():
-        if holder.member in members:
-            engine.end_incarnation(holder)
+    for taker in engine.takers():
+        if taker.member in members:
+            engine.end_incarnation(taker)
 
 
 async def until_told_who_is_missing(cluster: Cluster, number: int, missing: int) -> None:
@@ -108,10 +108,10 @@ async def test_two_lose_their_disks_while_the_one_that_leads_and_holds_items_is_
         await all_copied(cluster)
         cut_off = await cluster.leader_of(MAP)
         first, second, *left = [member for member in range(SIZE) if member != cut_off]
-        holder, engine = cluster.drivers[cut_off], cluster.engines[cut_off]
+        taker, engine = cluster.drivers[cut_off], cluster.engines[cut_off]
         for queue in (HELD, ENDED):
-            assert await holder.offer(queue, b"item") is True
-        held, ended = [await taken(holder, queue) for queue in (HELD, ENDED)]
+            assert await taker.offer(queue, b"item") is True
+        held, ended = [await taken(taker, queue) for queue in (HELD, ENDED)]
         async with Load(EngineClient(cluster), SIZE) as load:
             await load.progress()
             cluster.isolate(cut_off)

@@ -9,7 +9,7 @@ from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.heartbeat import OWN_LEASE_S
 from grid_member.cluster.membership.membership import TICK_S
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.replicated.incarnations import Holder
+from grid_member.engine.replicated.incarnations import Taker
 
 if TYPE_CHECKING:
     from tests.unit.member.cluster.several import Several
@@ -67,7 +67,7 @@ async def test_a_lease_that_ended_by_mistake_is_there_again_at_once(several: Sev
     """A heartbeat and its end may cross: who hears of both goes by the sign."""
     first, second = await several.started(2)
     await several.time.advance(LEASE_S)
-    second.engine.held = {Holder(0, first.uuid, 1)}
+    second.engine.held = {Taker(0, first.uuid, 1)}
     told = len(first.engine.leases)
     for key in (f"lease/{first.uuid}", f"member/{first.uuid}"):
         second.engine.system_put(key, None, lambda _: None)

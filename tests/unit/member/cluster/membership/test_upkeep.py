@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.upkeep import LOOK_S, Upkeep
 from grid_member.engine.api import ClusterState
-from grid_member.engine.replicated.incarnations import Holder
+from grid_member.engine.replicated.incarnations import Taker
 
 if TYPE_CHECKING:
     from tests.unit.member.cluster.several import Several
@@ -19,7 +19,7 @@ NOBODY = "00000000-0000-4000-8000-00000000dead"
 
 async def test_what_a_member_held_returns_as_soon_as_its_lease_has_ended(several: Several) -> None:
     first, second, third = await several.started(3)
-    life = Holder(2, third.uuid, 5)
+    life = Taker(2, third.uuid, 5)
     for member in (first, second):
         member.engine.held = {life}
     await several.time.advance(3 * LOOK_S)
@@ -34,7 +34,7 @@ async def test_what_a_member_held_returns_as_soon_as_its_lease_has_ended(several
 async def test_what_nobody_saw_end_is_ended(several: Several) -> None:
     """All who saw the lease were started anew since, or a record came late."""
     first, *_ = await several.started(3)
-    life = Holder(1, NOBODY, 7)
+    life = Taker(1, NOBODY, 7)
     first.engine.held = {life}
     await several.time.advance(LOOK_S)
     await several.time.advance(LOOK_S)
@@ -44,7 +44,7 @@ async def test_what_nobody_saw_end_is_ended(several: Several) -> None:
 async def test_who_has_a_lease_again_keeps_what_it_holds(several: Several) -> None:
     first, _, third = await several.started(3)
     upkeep = Upkeep(first.membership)
-    first.engine.held = {Holder(0, third.uuid, 8)}
+    first.engine.held = {Taker(0, third.uuid, 8)}
     upkeep.note_gone(third.uuid)
     await several.run(upkeep.look())
     await several.run(upkeep.look())
@@ -59,7 +59,7 @@ async def test_a_lease_that_is_not_known_yet_counts(several: Several) -> None:
     starting = asyncio.ensure_future(late.start())
     await several.time.settle()
     upkeep = Upkeep(first.membership)
-    first.engine.held = {Holder(0, late.uuid, 1)}
+    first.engine.held = {Taker(0, late.uuid, 1)}
     upkeep.note_gone(late.uuid)
     looking = asyncio.ensure_future(upkeep.look())
     await several.time.settle()
@@ -72,7 +72,7 @@ async def test_a_lease_that_is_not_known_yet_counts(several: Several) -> None:
 
 async def test_without_a_majority_nobody_is_ended(several: Several) -> None:
     first, *_ = await several.started(3)
-    first.engine.held = {Holder(1, NOBODY, 7)}
+    first.engine.held = {Taker(1, NOBODY, 7)}
     first.engine.cut_off()
     await several.time.advance(4 * LOOK_S)
     assert first.engine.ended == []

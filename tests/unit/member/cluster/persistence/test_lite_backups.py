@@ -13,7 +13,7 @@ from grid_member.cluster.persistence.backup_keys import REQUEST
 from grid_member.cluster.persistence.backup_requests import NOBODY, TAKE_S
 from grid_member.cluster.persistence.backups import AGAIN_S, UNSET, UNWANTED
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.replicated.full_replicas import HOST
+from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from tests.unit.member.cluster.persistence.backing_up import (
     FINISHED,
     a_lite_one,
@@ -311,7 +311,7 @@ async def test_who_holds_all_of_the_data_and_is_in_contact_is_asked_first(
     (first, second, third), sources = await started(several, tmp_path)
     lite = await a_lite_one(several)
     for holder in (second, third):
-        first.engine.system_put(f"{HOST}{holder.uuid}", b"", lambda _: None)
+        first.engine.system_put(f"{SEAT_PREFIX}{holder.uuid}", b"", lambda _: None)
     second.engine.cut_off()
     await several.time.advance(LEASE_S - 2)  # silent, and on the list still
     assert second.uuid in lite.listed

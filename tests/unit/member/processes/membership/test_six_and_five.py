@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.engine.cluster.load import MAPS, Load, told
 from tests.unit.member.processes.membership.test_growing import ended
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-FIVE: Final = MOST_HOLDERS
+FIVE: Final = MAX_FULL_REPLICAS
 SIX: Final = FIVE + 1
 WHOLE: Final = "this member holds all of the data from now on"
 PLACE_S: Final = 90.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.command.restore import restore
-from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from tests.unit.engine.cluster.load import MAPS, Load, told
 from tests.unit.member.durable import durable as durable_configuration
 from tests.unit.member.processes.faults.test_processes import all_are_restarted, known, safe
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-SIZE: Final = MOST_HOLDERS + 1
+SIZE: Final = MAX_FULL_REPLICAS + 1
 pytestmark = pytest.mark.timeout(240)
 
 
