@@ -138,8 +138,8 @@ class ForwardedEngine(LiteEngine):
         self._refusal = None
 
     async def stop(self) -> None:
-        if self._forwarding is not None:
-            await self._forwarding.stop()
+        if self._forward_client is not None:
+            await self._forward_client.stop()
         for polls in self._polls.values():
             polls.finish_waiting(None)
         await self._deliveries.drain()

@@ -1,4 +1,4 @@
-"""What a lite member and its host say to each other, as bytes.
+"""What a lite member and its forward server say to each other, as bytes.
 
 What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
 A message is a header and words: calls one way, their outcomes the other way. All words have the
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION: Final = 1
-HOSTS: Final = b"grid.hosts.%d" % VERSION
+FORWARD_SERVERS: Final = b"grid.hosts.%d" % VERSION
 """Who holds data, can be reached and speaks this version answers with its UUID."""
 INCARNATION_BYTES: Final = 16
 """Tell one start of a lite member from any other."""
@@ -26,7 +26,7 @@ MAX_MESSAGE_BYTES: Final = 256 * 1024
 """Words that travel together; a larger one travels alone."""
 AGAIN_S: Final = 0.05
 """Until what the connection did not take is sent again."""
-WORD_BYTES: Final = 64
+FRAME_BYTES: Final = 64
 """What a word takes beside its texts and its value, about."""
 
 TOO_LARGE: Final = Refused(
@@ -36,7 +36,7 @@ TOO_LARGE: Final = Refused(
 _HEADER: Final = struct.Struct(">B16sIQQBI")
 _WHOSE: Final = struct.Struct(">B16sI")
 """How the header begins, whatever the version."""
-_WORD: Final = struct.Struct(">BQQ")
+_FRAME: Final = struct.Struct(">BQQ")
 
 
 class Kind(enum.IntEnum):
@@ -92,16 +92,16 @@ class Flag(enum.IntFlag):
     BYE = 2
     """The session ends, and nothing of it is needed any more."""
     ALL_HELD = 4
-    """With this the host has heard of every item that the lite member still has."""
+    """With this the server has heard of every item that the lite member still has."""
     WEAK = 8
-    """The host is about to stop, or has no majority: another one is better."""
+    """The server is about to stop, or has no majority: another one is better."""
     BROKEN = 16
     """What was heard does not follow what was heard before: the session is over."""
     APART = 32
-    """The host's shards have different cluster states."""
+    """The server's shards have different cluster states."""
 
 
-class Word(NamedTuple):
+class Frame(NamedTuple):
     """A call or its outcome."""
 
     kind: Kind
@@ -120,10 +120,10 @@ class Word(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """What it takes in a message, about."""
-        return WORD_BYTES + len(self.name) + len(self.key) + len(self.value)
+        return FRAME_BYTES + len(self.name) + len(self.key) + len(self.value)
 
 
-class Said(NamedTuple):
+class ForwardMessage(NamedTuple):
     """A message."""
 
     incarnation: bytes
@@ -131,28 +131,28 @@ class Said(NamedTuple):
     number: int
     """Counts what is said in a session in one direction, from 1."""
     flags: Flag
-    words: list[Word]
-    heard: int = 0
-    """Of a host: the number of the last message that it heard."""
+    frames: list[Frame]
+    ack: int = 0
+    """Of a forward server: the number of the last message that it heard."""
 
 
-def forward_subject(host: bytes) -> bytes:
-    """Return where the host with that UUID listens to lite members."""
-    return b"grid.forward.%b" % host.hex().encode()
+def forward_subject(member: bytes) -> bytes:
+    """Return where the server with that UUID listens to lite members."""
+    return b"grid.forward.%b" % member.hex().encode()
 
 
-def encode_said(said: Said) -> bytes:
+def encode_message(message: ForwardMessage) -> bytes:
     """Return a message as bytes."""
-    incarnation, session, number, flags, words, heard = said
-    pieces = [_HEADER.pack(VERSION, incarnation, session, number, heard, flags, len(words))]
-    for kind, call, name, key, value, content_type, number, take_id in words:
-        pieces.append(_WORD.pack(kind, call, take_id))
+    incarnation, session, number, flags, frames, heard = message
+    pieces = [_HEADER.pack(VERSION, incarnation, session, number, heard, flags, len(frames))]
+    for kind, call, name, key, value, content_type, number, take_id in frames:
+        pieces.append(_FRAME.pack(kind, call, take_id))
         put_entry((name, key, value, content_type, number), pieces)
     return b"".join(pieces)
 
 
-def decode_said(data: bytes) -> Said:
-    """Return the message that `encode_said` made data from.
+def decode_message(data: bytes) -> ForwardMessage:
+    """Return the message that `encode_message` made data from.
 
     Raises:
         CodecError: data is anything else.
@@ -161,23 +161,23 @@ def decode_said(data: bytes) -> Said:
     version, incarnation, session, number, heard, flags, count = reader.header(_HEADER)
     if version != VERSION:
         raise CodecError(f"version {version} of what members forward is not {VERSION}")
-    words: list[Word] = []
-    while len(words) < count:
-        kind, call, take_id = reader.header(_WORD)
+    frames: list[Frame] = []
+    while len(frames) < count:
+        kind, call, take_id = reader.header(_FRAME)
         try:
-            words.append(Word(Kind(kind), call, *reader.entry(), take_id))
+            frames.append(Frame(Kind(kind), call, *reader.entry(), take_id))
         except ValueError:
             raise CodecError("unknown kind of word") from None
     reader.end()
-    return Said(incarnation, session, number, Flag(flags), words, heard)
+    return ForwardMessage(incarnation, session, number, Flag(flags), frames, heard)
 
 
-def broken(incarnation: bytes, session: int) -> Said:
+def broken(incarnation: bytes, session: int) -> ForwardMessage:
     """Return what ends a session, of whatever is known of it."""
-    return Said(incarnation, session, 0, Flag.BROKEN, [])
+    return ForwardMessage(incarnation, session, 0, Flag.BROKEN, [])
 
 
-def broken_for(data: bytes) -> Said | None:
+def broken_for(data: bytes) -> ForwardMessage | None:
     """Return what ends the session of a message that cannot be read; None if none can be told."""
     if len(data) < _WHOSE.size:
         return None
@@ -185,51 +185,51 @@ def broken_for(data: bytes) -> Said | None:
     return broken(incarnation, session)
 
 
-def together(words: Iterable[Word]) -> Iterator[list[Word]]:
+def frame_groups(frames: Iterable[Frame]) -> Iterator[list[Frame]]:
     """Yield what travels in one message, one message after the other."""
-    group: list[Word] = []
+    group: list[Frame] = []
     size_bytes = 0
-    for word in words:
-        if group and size_bytes + word.size_bytes > MAX_MESSAGE_BYTES:
+    for frame in frames:
+        if group and size_bytes + frame.size_bytes > MAX_MESSAGE_BYTES:
             yield group
             group, size_bytes = [], 0
-        group.append(word)
-        size_bytes += word.size_bytes
+        group.append(frame)
+        size_bytes += frame.size_bytes
     if group:
         yield group
 
 
-def as_word(call: int, outcome: object) -> Word:
+def outcome_frame(call: int, outcome: object) -> Frame:
     """Return what an operation's outcome is sent as."""
     if isinstance(outcome, Entry):
-        return Word(Kind.ENTRY, call, "", "", outcome.value, outcome.content_type)
+        return Frame(Kind.ENTRY, call, "", "", outcome.value, outcome.content_type)
     if isinstance(outcome, Item):
-        return Word(
+        return Frame(
             Kind.ITEM, call, outcome.queue, "", outcome.value, outcome.content_type,
             outcome.item_id, outcome.take_id,
         )  # fmt: skip
     if isinstance(outcome, Refused):
-        return Word(Kind.REFUSED, call, outcome.reason.value, outcome.message)
+        return Frame(Kind.REFUSED, call, outcome.reason.value, outcome.message)
     if isinstance(outcome, bool):
-        return Word(Kind.TRUE if outcome else Kind.FALSE, call)
+        return Frame(Kind.TRUE if outcome else Kind.FALSE, call)
     if isinstance(outcome, int):
-        return Word(Kind.COUNT, call, number=outcome)
-    return Word(Kind.NOTHING, call)
+        return Frame(Kind.COUNT, call, number=outcome)
+    return Frame(Kind.NOTHING, call)
 
 
-def as_outcome(word: Word) -> Entry | Item | Refused | bool | int | None:
-    """Return the outcome that `as_word` made a word from."""
-    match word.kind:
+def frame_outcome(frame: Frame) -> Entry | Item | Refused | bool | int | None:
+    """Return the outcome that `outcome_frame` made a word from."""
+    match frame.kind:
         case Kind.ENTRY:
-            return Entry(word.value, word.content_type)
+            return Entry(frame.value, frame.content_type)
         case Kind.ITEM:
-            return Item(word.value, word.content_type, word.name, word.number, word.take_id)
+            return Item(frame.value, frame.content_type, frame.name, frame.number, frame.take_id)
         case Kind.REFUSED:
-            return Refused(_reason(word.name), word.key)
+            return Refused(_reason(frame.name), frame.key)
         case Kind.TRUE | Kind.FALSE:
-            return word.kind is Kind.TRUE
+            return frame.kind is Kind.TRUE
         case Kind.COUNT:
-            return word.number
+            return frame.number
         case _:
             return None
 

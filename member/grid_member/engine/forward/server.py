@@ -1,10 +1,11 @@
-"""The host's side of forwarding: what lite members ask for is asked of this member's engine.
+"""The server's side of forwarding: what lite members ask for is asked of this member's engine.
 
-    lite member ─ calls of a tick ─▶ Hosting ─▶ Guest ─▶ engine ─▶ outcomes of a tick ─▶ lite member
+    lite member ─ calls of a tick ─▶ ForwardServer ─▶ ServerSession ─▶ engine ─▶ outcomes of a tick
+    ─▶ lite member
 
 What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
 What is asked for here is as if a client had asked: items are taken by this member and return when
-it is gone. A guest that is silent for too long has what it took returned as well.
+it is gone. A session that is silent for too long has what it took returned as well.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.forward.messages import (
-    HOSTS,
+    FORWARD_SERVERS,
     Flag,
-    Said,
+    ForwardMessage,
     broken,
     broken_for,
-    decode_said,
-    encode_said,
+    decode_message,
+    encode_message,
     forward_subject,
 )
-from grid_member.engine.forward.server_session import Guest
+from grid_member.engine.forward.server_session import ServerSession
 from grid_member.engine.state.fields import CodecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.forward.server_session import HostEngine
+    from grid_member.engine.forward.server_session import ServedEngine
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
 
-GUEST_SILENT_S: Final = 10.0
-"""A guest that sent no heartbeat for so long is gone. It has given up this host long before."""
+SESSION_SILENT_S: Final = 10.0
+"""A session that sent no heartbeat for so long is gone. It has given up this server long before."""
 LOOK_S: Final = 1.0
 STALL_S: Final = 3.0
 """This process stood still when nothing was looked at for so long: nobody knows who is silent, and
@@ -42,10 +43,10 @@ whoever asked before has given up what comes now."""
 _log: Final = logging.getLogger("grid.engine")
 
 
-class Hosting:
+class ForwardServer:
     """Serves lite members; for one event loop."""
 
-    def __init__(self, client: NatsClient, engine: HostEngine, member: bytes) -> None:
+    def __init__(self, client: NatsClient, engine: ServedEngine, member: bytes) -> None:
         """Serve nobody yet.
 
         Args:
@@ -56,7 +57,7 @@ class Hosting:
         self._client = client
         self._engine = engine
         self._member = member
-        self._guests: dict[bytes, Guest] = {}
+        self._sessions: dict[bytes, ServerSession] = {}
         self._leaving = self._woke = False
         self._looked_s = 0.0
         self._loop = asyncio.get_running_loop()
@@ -66,7 +67,7 @@ class Hosting:
     def start(self) -> None:
         """Listen to lite members from now on."""
         self._subscriptions = [
-            self._client.subscribe(HOSTS, self._wanted),
+            self._client.subscribe(FORWARD_SERVERS, self._wanted),
             self._client.subscribe(forward_subject(self._member), self._heard),
         ]
         self._looked_s = self._loop.time()
@@ -75,13 +76,13 @@ class Hosting:
     def leave(self) -> None:
         """Begin nothing any more: this member stops. What was begun gets its outcome."""
         self._leaving = True
-        for guest in self._guests.values():
-            guest.leave()
+        for session in self._sessions.values():
+            session.leave()
 
     def end(self) -> None:
         """Hear nobody any more, so that whoever asks is told that nobody did."""
-        for guest in self._guests.values():
-            guest.flush()
+        for session in self._sessions.values():
+            session.flush()
         for subscription in self._subscriptions:
             subscription.unsubscribe()
         if self._timer is not None:
@@ -89,7 +90,7 @@ class Hosting:
 
     @property
     def weak(self) -> bool:
-        """Whether lite members had better ask another host."""
+        """Whether lite members had better ask another forward server."""
         absent, engine = self._leaving or self._stood_still, self._engine
         return absent or not (engine.ready and engine.in_contact and engine.leased)
 
@@ -109,17 +110,17 @@ class Hosting:
         """Whether nothing is begun any more."""
         return self._leaving
 
-    def say(self, reply: bytes, said: Said) -> bool:
+    def say(self, reply: bytes, message: ForwardMessage) -> bool:
         """Send a message; False when it was not, as too much waits, or there is no connection.
 
         Raises:
             WireError: it is too large.
         """
-        return not self._client.half_full and self._client.publish(reply, encode_said(said))
+        return not self._client.half_full and self._client.publish(reply, encode_message(message))
 
     def forget(self, incarnation: bytes) -> None:
-        """Forget a guest."""
-        self._guests.pop(incarnation, None)
+        """Forget a session."""
+        self._sessions.pop(incarnation, None)
 
     def _wanted(self, messages: Sequence[Message]) -> None:
         if self.weak:
@@ -142,23 +143,25 @@ class Hosting:
             if ends is not None:
                 self.say(message.reply, ends)
 
-    def _hear(self, message: Message) -> Said | None:
+    def _hear(self, message: Message) -> ForwardMessage | None:
         """Do what a message asks for; return what ends its session, if that is over."""
         try:
-            said = decode_said(message.payload)
+            content = decode_message(message.payload)
         except CodecError as error:
             _log.warning("a member that asks said what cannot be read: %s", error)
             return broken_for(message.payload)
-        guest = self._guests.get(said.incarnation)
-        ends = broken(said.incarnation, said.session)
+        session = self._sessions.get(content.incarnation)
+        ends = broken(content.incarnation, content.session)
         if self._stood_still:
             return ends
-        begins = said.number == 1 and (guest is None or said.session > guest.session)
-        if begins and guest is None and not self._leaving:
-            guest = self._guests[said.incarnation] = Guest(self, self._engine, said.incarnation)
-        if guest is None:
+        begins = content.number == 1 and (session is None or content.session > session.session)
+        if begins and session is None and not self._leaving:
+            session = self._sessions[content.incarnation] = ServerSession(
+                self, self._engine, content.incarnation
+            )
+        if session is None:
             return ends
-        return None if guest.hear(said, message.reply, begins=begins) else ends
+        return None if session.hear(content, message.reply, begins=begins) else ends
 
     @property
     def _stood_still(self) -> bool:
@@ -168,17 +171,17 @@ class Hosting:
     def _look(self) -> None:
         now_s = self._loop.time()
         try:
-            self._look_at_guests(now_s)
+            self._check_sessions(now_s)
         finally:
             self._woke = now_s - self._looked_s > STALL_S
             self._looked_s = now_s
             self._timer = self._loop.call_later(LOOK_S, self._look)
 
-    def _look_at_guests(self, now_s: float) -> None:
+    def _check_sessions(self, now_s: float) -> None:
         away = now_s - self._looked_s > STALL_S or not self._engine.in_contact
-        for guest in list(self._guests.values()):
+        for session in list(self._sessions.values()):
             if away:
-                guest.heard_s = now_s  # it may be this member that is not to be heard
-            elif now_s - guest.heard_s > GUEST_SILENT_S:
+                session.heard_s = now_s  # it may be this member that is not to be heard
+            elif now_s - session.heard_s > SESSION_SILENT_S:
                 _log.info("a member that asks is silent: what it has of queues here goes back")
-                guest.end()
+                session.end()

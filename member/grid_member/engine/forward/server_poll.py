@@ -1,6 +1,6 @@
-"""A poll that a host makes for a member that asks it.
+"""A poll that a forward server makes for a member that asks it.
 
-That member needs time to hand the item out: the host must hold its lease for so long. As any poll
+That member needs time to hand the item out: the server must hold its lease for so long. As any poll
 waits for a lease (ADR 0051), this one waits for one that is long enough.
 """
 
@@ -25,7 +25,7 @@ LEASE_LOOK_S: Final = 0.1
 
 
 class PollEngine(Protocol):
-    """The engine as a guest's poll needs it."""
+    """The engine as the poll of a session needs it."""
 
     leased_until_s: float
     """Until when the others leave this member what it takes, by `steady_s`."""
@@ -45,7 +45,7 @@ class PollEngine(Protocol):
         """The client left before it had the item: it goes back to the head of its queue."""
 
 
-class GuestPoll:
+class ServerPoll:
     """One poll; it is sent to the engine once the lease is long enough, and again if need be."""
 
     __slots__ = (

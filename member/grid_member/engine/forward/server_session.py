@@ -1,4 +1,4 @@
-"""A lite member as its host knows it: what it asks for, waits for and was given."""
+"""A lite member as its forward server knows it: what it asks for, waits for and was given."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from grid_member.engine.forward.messages import (
     READS,
     TOO_LARGE,
     Flag,
+    ForwardMessage,
+    Frame,
     Kind,
-    Said,
-    Word,
-    as_word,
-    together,
+    frame_groups,
+    outcome_frame,
 )
-from grid_member.engine.forward.server_poll import GuestPoll
+from grid_member.engine.forward.server_poll import ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
@@ -52,8 +52,8 @@ _NOT_KNOWN: Final = Refused(
 _log: Final = logging.getLogger("grid.engine")
 
 
-class HostEngine(Engine, Protocol):
-    """The engine as hosting needs it."""
+class ServedEngine(Engine, Protocol):
+    """The engine as sessions need it."""
 
     @property
     def in_contact(self) -> bool:
@@ -86,8 +86,8 @@ class HostEngine(Engine, Protocol):
         """Return what every structure holds that holds anything."""
 
 
-class Hosted(Protocol):
-    """The member that hosts, as its guests see it."""
+class SessionOwner(Protocol):
+    """The forward server, as its sessions see it."""
 
     @property
     def leaving(self) -> bool:
@@ -101,7 +101,7 @@ class Hosted(Protocol):
     def connected(self) -> bool:
         """Whether there is a connection."""
 
-    def say(self, reply: bytes, said: Said) -> bool:
+    def say(self, reply: bytes, message: ForwardMessage) -> bool:
         """Send a message; False when it was not, as too much waits, or there is no connection.
 
         Raises:
@@ -109,44 +109,44 @@ class Hosted(Protocol):
         """
 
     def forget(self, incarnation: bytes) -> None:
-        """Forget a guest."""
+        """Forget a session."""
 
 
-class Guest:
-    """One start of a lite member, as its host knows it."""
+class ServerSession:
+    """One start of a lite member, as its forward server knows it."""
 
-    def __init__(self, hosting: Hosted, engine: HostEngine, incarnation: bytes) -> None:
+    def __init__(self, owner: SessionOwner, engine: ServedEngine, incarnation: bytes) -> None:
         self.session = 0
         self.heard_s = 0.0
-        self._hosting = hosting
+        self._owner = owner
         self._engine = engine
         self._incarnation = incarnation
         self._reply = b""
-        self._heard = 0
+        self._received = 0
         """The number of the last message that was taken."""
-        self._said = 0
-        self._polls: dict[int, GuestPoll] = {}
+        self._sent = 0
+        self._polls: dict[int, ServerPoll] = {}
         """Those without an outcome."""
         self._out: dict[tuple[str, int, int], Item] = {}
         """What it was given and has neither confirmed nor returned."""
         self._held: set[tuple[str, int, int]] = set()
         """What it says that it has, while it says that."""
-        self._outcomes: list[Word] = []
+        self._outcomes: list[Frame] = []
         self._flushes = False
         self._over = False
         """Whether something of the session was lost, so that nothing of it is heard or said."""
         self._loop = asyncio.get_running_loop()
 
-    def hear(self, said: Said, reply: bytes, *, begins: bool) -> bool:
+    def hear(self, message: ForwardMessage, reply: bytes, *, begins: bool) -> bool:
         """Do what a message asks for; False when its session is over."""
         if begins:
-            self._begin(said.session, reply)
-        if said.session < self.session:
+            self._begin(message.session, reply)
+        if message.session < self.session:
             return True  # nobody waits for that any more
-        if self._over or said.session > self.session or said.number != self._heard + 1:
+        if self._over or message.session > self.session or message.number != self._received + 1:
             return False
         try:
-            self._take(said)
+            self._take(message)
         except Exception:
             self._over = True  # nobody knows what of it was done
             raise
@@ -156,48 +156,48 @@ class Guest:
         """Begin a session; what was asked for in the former one is of no matter any more."""
         self._cancel_polls()
         self.session, self._reply = session, reply
-        self._heard = self._said = 0
+        self._received = self._sent = 0
         self._outcomes = []
         self._held = set()
         self._over = False
 
-    def _take(self, said: Said) -> None:
-        self._heard = said.number
+    def _take(self, message: ForwardMessage) -> None:
+        self._received = message.number
         self.heard_s = self._loop.time()
-        for word in said.words:
-            self._begin_call(word)
-        if said.flags & Flag.ALL_HELD:
+        for frame in message.frames:
+            self._begin_call(frame)
+        if message.flags & Flag.ALL_HELD:
             # The others were sent, and never got there.
             self._give_back(set(self._out) - self._held)
             self._held = set()
-        if said.flags & Flag.PING:
+        if message.flags & Flag.PING:
             self._soon()
-        if said.flags & Flag.BYE:
+        if message.flags & Flag.BYE:
             self.end()
 
     def leave(self) -> None:
-        """Let waiting polls be asked of another host."""
+        """Let waiting polls be asked of another forward server."""
         waiting = list(self._polls)
         self._cancel_polls()
         self._soon()
-        self._outcomes += [Word(Kind.NOT_TAKEN, call) for call in waiting]
+        self._outcomes += [Frame(Kind.NOT_TAKEN, call) for call in waiting]
 
     def end(self) -> None:
         """Be gone: nobody waits for anything, or has anything."""
         self.session, self._over = 0, True
         self._cancel_polls()
         self._give_back(set(self._out))
-        self._hosting.forget(self._incarnation)
+        self._owner.forget(self._incarnation)
 
-    def _begin_call(self, word: Word) -> None:
-        kind = word.kind
-        if self._hosting.leaving and kind not in _ALWAYS:
+    def _begin_call(self, frame: Frame) -> None:
+        kind = frame.kind
+        if self._owner.leaving and kind not in _ALWAYS:
             self._soon()
-            self._outcomes.append(Word(Kind.NOT_TAKEN, word.call))
+            self._outcomes.append(Frame(Kind.NOT_TAKEN, frame.call))
             return
-        done = partial(self._done, self.session, word.call)
+        done = partial(self._done, self.session, frame.call)
         try:
-            self._carry_out(word, done)
+            self._carry_out(frame, done)
         except Exception as error:
             if kind not in READS:
                 raise
@@ -207,60 +207,60 @@ class Guest:
             )
             done(FAILED)
 
-    def _carry_out(self, word: Word, done: Callable[[Any], None]) -> None:
-        kind, engine = word.kind, self._engine
+    def _carry_out(self, frame: Frame, done: Callable[[Any], None]) -> None:
+        kind, engine = frame.kind, self._engine
         match kind:
             case Kind.MAP_GET:
-                engine.map_get(word.name, word.key, done)
+                engine.map_get(frame.name, frame.key, done)
             case Kind.MAP_PUT:
-                engine.map_put(word.name, word.key, word.value, word.content_type, done)
+                engine.map_put(frame.name, frame.key, frame.value, frame.content_type, done)
             case Kind.MAP_REMOVE:
-                engine.map_remove(word.name, word.key, done)
+                engine.map_remove(frame.name, frame.key, done)
             case Kind.MAP_CLEAR:
-                engine.map_clear(word.name, done)
+                engine.map_clear(frame.name, done)
             case Kind.QUEUE_OFFER:
-                engine.queue_offer(word.name, word.value, word.content_type, done)
+                engine.queue_offer(frame.name, frame.value, frame.content_type, done)
             case Kind.QUEUE_SIZE:
-                engine.queue_size(word.name, done)
+                engine.queue_size(frame.name, done)
             case Kind.SPREAD | Kind.SPREAD_FOR_NOW:
-                self._spread(word, done)
+                self._spread(frame, done)
             case Kind.USAGE:
                 packing = self._loop.run_in_executor(None, encode_usage, engine.structure_usage())
                 packing.add_done_callback(lambda packed: done(_usage(packed)))
             case _:
-                self._begin_on_item(word, done)
+                self._begin_on_item(frame, done)
 
-    def _spread(self, word: Word, done: Callable[[Any], None]) -> None:
+    def _spread(self, frame: Frame, done: Callable[[Any], None]) -> None:
         """Tell the shards but the first a cluster state."""
-        state, shards = _STATES.get(word.name), self._engine.shards[1:]
+        state, shards = _STATES.get(frame.name), self._engine.shards[1:]
         if state is None:
             done(_NOT_KNOWN)
         elif not shards:
             done(False)
         else:
-            change = ClusterStateChange if word.kind is Kind.SPREAD else TransientStateChange
+            change = ClusterStateChange if frame.kind is Kind.SPREAD else TransientStateChange
             StateChange(shards, change(state), nothing, done).send()
 
-    def _begin_on_item(self, word: Word, done: Callable[[Any], None]) -> None:
-        match word.kind:
+    def _begin_on_item(self, frame: Frame, done: Callable[[Any], None]) -> None:
+        match frame.kind:
             case Kind.QUEUE_POLL:
-                poll = GuestPoll(self._engine, word.name, word.number / 1000, done)
-                self._polls[word.call] = poll
+                poll = ServerPoll(self._engine, frame.name, frame.number / 1000, done)
+                self._polls[frame.call] = poll
                 poll.begin()
             case Kind.CANCEL:
-                cancelled = self._polls.pop(word.call, None)
+                cancelled = self._polls.pop(frame.call, None)
                 if cancelled is not None:
                     cancelled.cancel()
             case Kind.QUEUE_CONFIRM | Kind.QUEUE_RETURN:
                 # It may have gone back already, or have been confirmed over an earlier session.
-                item = self._out.pop(_delivery(word), None)
-                if item is not None and word.kind is Kind.QUEUE_CONFIRM:
+                item = self._out.pop(_delivery(frame), None)
+                if item is not None and frame.kind is Kind.QUEUE_CONFIRM:
                     self._engine.queue_confirm(item)
                 elif item is not None:
                     self._engine.queue_return(item)
                 done(None)
             case Kind.HELD:
-                self._held.add(_delivery(word))
+                self._held.add(_delivery(frame))
             case _:
                 done(_NOT_KNOWN)
 
@@ -273,7 +273,7 @@ class Guest:
         if isinstance(outcome, Item):
             self._out[outcome.queue, outcome.item_id, outcome.take_id] = outcome
         self._soon()
-        self._outcomes.append(as_word(call, outcome))
+        self._outcomes.append(outcome_frame(call, outcome))
 
     def _soon(self) -> None:
         """Say what there is at the end of this tick."""
@@ -284,46 +284,48 @@ class Guest:
     def flush(self) -> None:
         """Say what there is, and what of that there is no room for a little later."""
         self._flushes = False
-        outcomes, self._outcomes = [self._in_time(word) for word in self._outcomes], []
-        if not self._hosting.connected:
+        outcomes, self._outcomes = [self._in_time(frame) for frame in self._outcomes], []
+        if not self._owner.connected:
             self._over = True  # what was said before may be lost as well
         if self._over:
             return
         place = 0
-        for words in list(together(outcomes)) or [[]]:
-            if not self._say(words):
+        for frames in list(frame_groups(outcomes)) or [[]]:
+            if not self._say(frames):
                 self._outcomes = outcomes[place:]
                 self._flushes = True
                 self._loop.call_later(AGAIN_S, self.flush)
                 return
-            place += len(words)
+            place += len(frames)
 
-    def _say(self, words: list[Word]) -> bool:
-        flags, number = self._hosting.flags, self._said + 1
-        said = Said(self._incarnation, self.session, number, flags, words, self._heard)
+    def _say(self, frames: list[Frame]) -> bool:
+        flags, number = self._owner.flags, self._sent + 1
+        message = ForwardMessage(
+            self._incarnation, self.session, number, flags, frames, self._received
+        )
         try:
-            sent = self._hosting.say(self._reply, said)
+            sent = self._owner.say(self._reply, message)
         except WireError as error:
             _log.error("an outcome cannot be sent to the member that asked: %s", error)
-            small = [self._too_large(word) for word in words]
-            sent = self._hosting.say(self._reply, said._replace(words=small))
-        self._said += sent
+            small = [self._too_large(frame) for frame in frames]
+            sent = self._owner.say(self._reply, message._replace(frames=small))
+        self._sent += sent
         return sent
 
-    def _in_time(self, word: Word) -> Word:
+    def _in_time(self, frame: Frame) -> Frame:
         """Return what is said now; an item goes back that a lite member may hand out too late."""
-        if word.kind is Kind.ITEM:
-            item = self._out.get(_delivery(word))
+        if frame.kind is Kind.ITEM:
+            item = self._out.get(_delivery(frame))
             if item is not None and steady_s() + SILENT_S > item.until_s:
-                self._give_back({_delivery(word)})
-                return as_word(word.call, LATE)
-        return word
+                self._give_back({_delivery(frame)})
+                return outcome_frame(frame.call, LATE)
+        return frame
 
-    def _too_large(self, word: Word) -> Word:
+    def _too_large(self, frame: Frame) -> Frame:
         """Return what is said in place of an outcome; an item goes back."""
-        if word.kind is Kind.ITEM:
-            self._give_back({_delivery(word)} & set(self._out))
-        return as_word(word.call, TOO_LARGE)
+        if frame.kind is Kind.ITEM:
+            self._give_back({_delivery(frame)} & set(self._out))
+        return outcome_frame(frame.call, TOO_LARGE)
 
     def _cancel_polls(self) -> None:
         polls, self._polls = self._polls, {}
@@ -344,5 +346,5 @@ def _usage(packing: asyncio.Future[bytes]) -> Entry | Refused:
     return Entry(packed, None) if len(packed) <= MAX_USAGE_BYTES else _TOO_MANY
 
 
-def _delivery(word: Word) -> tuple[str, int, int]:
-    return word.name, word.number, word.take_id
+def _delivery(frame: Frame) -> tuple[str, int, int]:
+    return frame.name, frame.number, frame.take_id

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.bootstrap.roll_call import without_majority
-from grid_member.engine.forward.server import Hosting
+from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
 from grid_member.engine.local.system import outcome_of
@@ -79,7 +79,7 @@ class ClusterEngine(LocalEngine):
         self._servers: Servers | None = None
         self._watch: CopyWatch | None = None
         self._keeping: list[asyncio.Task[None]] = []
-        self._hosting: Hosting | None = None
+        self._forward_server: ForwardServer | None = None
         """None on a member that holds no data."""
         self.leased_until_s = math.inf
         """Until when the others leave this member what it takes, by `steady_s`."""
@@ -318,13 +318,13 @@ class ClusterEngine(LocalEngine):
 
     def _serve_others(self) -> None:
         """Do for lite members what they ask for, once this member has started."""
-        self._hosting = Hosting(self.client, self, self._cluster.member.bytes)
-        self._hosting.start()
+        self._forward_server = ForwardServer(self.client, self, self._cluster.member.bytes)
+        self._forward_server.start()
 
     def end_polls(self) -> None:
-        """End waiting polls; what other members ask for here they ask of another host."""
-        if self._hosting is not None:
-            self._hosting.leave()
+        """End waiting polls; what other members ask for here they ask of another forward server."""
+        if self._forward_server is not None:
+            self._forward_server.leave()
         super().end_polls()
 
     async def stop(self) -> None:
@@ -337,8 +337,8 @@ class ClusterEngine(LocalEngine):
         self._cuts.end()
 
     def _drained(self) -> None:
-        if self._hosting is not None:
-            self._hosting.end()
+        if self._forward_server is not None:
+            self._forward_server.end()
 
     async def _begin_to_keep(self) -> None:
         """Note this member's server; look after servers and copies from then on."""

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.forward.client import Forwarding
-from grid_member.engine.forward.messages import Kind, Word
+from grid_member.engine.forward.client import ForwardClient
+from grid_member.engine.forward.messages import Frame, Kind
 from grid_member.engine.local.maps import not_configured
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing
@@ -38,46 +38,46 @@ class LiteEngine(ClusterEngine):
 
     def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
         super().__init__(structures, shards, clock)
-        self._forwarding: Forwarding | None = None
+        self._forward_client: ForwardClient | None = None
         """None before the member has met the others."""
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        if self._forwarding is not None:
-            await self._forwarding.stop()
+        if self._forward_client is not None:
+            await self._forward_client.stop()
         await super().stop()
 
     def end_polls(self) -> None:
         """End waiting polls with None, and let none wait from now on: the member stops soon."""
-        if self._forwarding is not None:
-            self._forwarding.end_polls()
+        if self._forward_client is not None:
+            self._forward_client.end_polls()
         super().end_polls()
 
     def hurry(self) -> None:
         """Wait for nobody any more: for a stop."""
-        if self._forwarding is not None:
-            self._forwarding.hurry()
+        if self._forward_client is not None:
+            self._forward_client.hurry()
         super().hurry()
 
     def lease(self, until_s: float, *, ended: bool) -> None:
-        """Do nothing: what is taken is taken by hosts, which have leases of their own."""
+        """Do nothing: what is taken is taken by forward servers, which have leases of their own."""
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and a member with data is there."""
-        forwarding = self._forwarding
-        return super().in_contact and forwarding is not None and forwarding.in_contact
+        forward_client = self._forward_client
+        return super().in_contact and forward_client is not None and forward_client.in_contact
 
     @property
     def answering(self) -> bool:
         """Whether no shard refuses, and a member with data is there or was there a moment ago."""
-        forwarding = self._forwarding
-        return super().answering and forwarding is not None and forwarding.answering
+        forward_client = self._forward_client
+        return super().answering and forward_client is not None and forward_client.answering
 
     @property
     def agreed(self) -> bool:
         """Whether all shards have the same cluster state; only who holds data can tell."""
-        return self._forwarding is not None and self._forwarding.agreed
+        return self._forward_client is not None and self._forward_client.agreed
 
     async def moment(self) -> list[Snapshot]:
         """Refuse: there is nothing here to make a snapshot of.
@@ -95,22 +95,22 @@ class LiteEngine(ClusterEngine):
             if not outcome.done():  # whoever asked may have left
                 outcome.set_result(told)
 
-        self._forward(Word(Kind.USAGE, 0), tell)
+        self._forward(Frame(Kind.USAGE, 0), tell)
         told = await outcome
         if isinstance(told, Refused):
             return told
         return await asyncio.to_thread(decode_usage, told.value)
 
     @property
-    def _host_name(self) -> bytes:
-        """What this member is called as a host: nothing, as it is none."""
+    def _forward_name(self) -> bytes:
+        """What this member is called as a forward server: nothing, as it is none."""
         return b""
 
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
         """Set the cluster state in all shards but the first, which decides and is changed next."""
-        self._forward(Word(Kind.SPREAD, 0, state.value), done)
+        self._forward(Frame(Kind.SPREAD, 0, state.value), done)
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
@@ -131,7 +131,7 @@ class LiteEngine(ClusterEngine):
             elif self._cluster.whole:
                 StateChange(self.shards[1:], operation, nothing, spread).send()
             else:
-                self._forward(Word(kind, 0, state.value), spread)
+                self._forward(Frame(kind, 0, state.value), spread)
 
         StateChange([self._system_shard], operation, self._state_changed, changed).send()
 
@@ -142,22 +142,22 @@ class LiteEngine(ClusterEngine):
     ) -> None:
         """Create or replace an entry."""
         if self._has_map(name, done):
-            self._forward(Word(Kind.MAP_PUT, 0, name, key, value, content_type), done)
+            self._forward(Frame(Kind.MAP_PUT, 0, name, key, value, content_type), done)
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
         if self._has_map(name, done):
-            self._forward(Word(Kind.MAP_GET, 0, name, key), done)
+            self._forward(Frame(Kind.MAP_GET, 0, name, key), done)
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
         if self._has_map(name, done):
-            self._forward(Word(Kind.MAP_REMOVE, 0, name, key), done)
+            self._forward(Frame(Kind.MAP_REMOVE, 0, name, key), done)
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
         if self._has_map(name, done):
-            self._forward(Word(Kind.MAP_CLEAR, 0, name), done)
+            self._forward(Frame(Kind.MAP_CLEAR, 0, name), done)
 
     # Queues
 
@@ -166,37 +166,37 @@ class LiteEngine(ClusterEngine):
     ) -> None:
         """Append an item; False when the queue is full."""
         if self._has_queue(name, done):
-            self._forward(Word(Kind.QUEUE_OFFER, 0, name, "", value, content_type), done)
+            self._forward(Frame(Kind.QUEUE_OFFER, 0, name, "", value, content_type), done)
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         if not self._has_queue(name, done):
             return NoPoll()
         wait_s = max(0.0, min(timeout_s, MAX_TIMER_S)) if self._polls_wait else 0.0
-        word = Word(Kind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
-        return self._forward(word, done, wait_s) or NoPoll()
+        frame = Frame(Kind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
+        return self._forward(frame, done, wait_s) or NoPoll()
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        if self._forwarding is not None:
-            self._forwarding.end_delivery(Kind.QUEUE_CONFIRM, item)
+        if self._forward_client is not None:
+            self._forward_client.end_delivery(Kind.QUEUE_CONFIRM, item)
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        if self._forwarding is not None:
-            self._forwarding.end_delivery(Kind.QUEUE_RETURN, item)
+        if self._forward_client is not None:
+            self._forward_client.end_delivery(Kind.QUEUE_RETURN, item)
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
         if self._has_queue(name, done):
-            self._forward(Word(Kind.QUEUE_SIZE, 0, name), done)
+            self._forward(Frame(Kind.QUEUE_SIZE, 0, name), done)
 
     # Inside
 
     def _serve_others(self) -> None:
         """Serve nobody: look for a member that holds the data."""
-        self._forwarding = Forwarding(self.client, self._host_name)
-        self._forwarding.start()
+        self._forward_client = ForwardClient(self.client, self._forward_name)
+        self._forward_client.start()
 
     def _has_map(self, name: str, done: Done[Any]) -> bool:
         if self._structures.map_settings(name) is not None:
@@ -210,23 +210,23 @@ class LiteEngine(ClusterEngine):
         done(not_configured("queue"))
         return False
 
-    def _forward(self, word: Word, done: Done[Any], wait_s: float = 0.0) -> Poll | None:
+    def _forward(self, frame: Frame, done: Done[Any], wait_s: float = 0.0) -> Poll | None:
         """Ask a member that holds the data; None when that was refused here."""
-        if self._refusal is not None or self._forwarding is None:
+        if self._refusal is not None or self._forward_client is None:
             done(self._refusal or NOT_STARTED)
             return None
-        return ForwardedPoll(self._forwarding, self._forwarding.call(word, done, wait_s))
+        return ForwardedPoll(self._forward_client, self._forward_client.call(frame, done, wait_s))
 
 
 class ForwardedPoll:
     """A poll that was forwarded, or anything else that may be waited for no more."""
 
-    __slots__ = ("_call", "_forwarding")
+    __slots__ = ("_call", "_forward_client")
 
-    def __init__(self, forwarding: Forwarding, call: Call) -> None:
-        self._forwarding = forwarding
+    def __init__(self, forward_client: ForwardClient, call: Call) -> None:
+        self._forward_client = forward_client
         self._call = call
 
     def cancel(self) -> None:
         """Stop waiting; an item on its way goes back to the head."""
-        self._forwarding.cancel(self._call)
+        self._forward_client.cancel(self._call)

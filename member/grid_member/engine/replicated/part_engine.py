@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.forward.client import FIND_S
-from grid_member.engine.forward.messages import HOSTS
+from grid_member.engine.forward.messages import FORWARD_SERVERS
 from grid_member.engine.io.ending import undone, unless, with_end
 from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
@@ -127,8 +127,8 @@ class PartEngine(LiteEngine):
         ClusterEngine.lease(self, until_s, ended=ended)
 
     @property
-    def _host_name(self) -> bytes:
-        """What this member is called once it is a host, so that it does not ask itself."""
+    def _forward_name(self) -> bytes:
+        """What this member is called as a forward server, so that it does not ask itself."""
         return self._cluster.member.bytes
 
     # The cluster state
@@ -205,7 +205,7 @@ class PartEngine(LiteEngine):
 
     def _for_item(self, item: Item) -> type[ClusterEngine]:
         # Its delivery ends where it came from, whether this member has the shard by now or not.
-        gave = self._forwarding is not None and self._forwarding.gave(item)
+        gave = self._forward_client is not None and self._forward_client.has_delivered(item)
         return LiteEngine if gave or self._is_away(item.queue) else ClusterEngine
 
     def _is_away(self, queue: str) -> bool:
@@ -246,7 +246,7 @@ class PartEngine(LiteEngine):
 
     async def _sees_full_replica(self) -> bool:
         try:
-            await self.client.request(HOSTS, self._cluster.member.bytes, timeout_s=FIND_S)
+            await self.client.request(FORWARD_SERVERS, self._cluster.member.bytes, timeout_s=FIND_S)
         except NatsError:
             return False
         return True
@@ -352,7 +352,7 @@ class PartEngine(LiteEngine):
 
     async def _end_forwarding(self) -> None:
         """Ask nobody any more, once all that was asked for has its outcome."""
-        forwarding = self._forwarding
-        if forwarding is not None and not forwarding.busy:
-            self._forwarding = None
-            await forwarding.stop()
+        forward_client = self._forward_client
+        if forward_client is not None and not forward_client.busy:
+            self._forward_client = None
+            await forward_client.stop()

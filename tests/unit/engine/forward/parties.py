@@ -6,9 +6,9 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any, Self
 
-from grid_member.engine.forward.client import Forwarding
-from grid_member.engine.forward.messages import Kind, Word
-from grid_member.engine.forward.server import Hosting
+from grid_member.engine.forward.client import ForwardClient
+from grid_member.engine.forward.messages import Frame, Kind
+from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.log.log import wall_clock_ms
@@ -44,11 +44,11 @@ class Parties:
     async def __aenter__(self) -> Self:
         await self.engine.start()
         self.hosts = [
-            Hosting(connection.client, self.engine, uuid.uuid4().bytes)
+            ForwardServer(connection.client, self.engine, uuid.uuid4().bytes)
             for connection in self.connections
         ]
         self.hosts[0].start()
-        self.lite = Forwarding(self.of_lite.client)
+        self.lite = ForwardClient(self.of_lite.client)
         self.lite.start()
         return self
 
@@ -72,20 +72,20 @@ class Parties:
         ]
 
     async def put(self, name: str, key: str, value: bytes) -> Refused | None:
-        return await awaited(self.asking(Word(Kind.MAP_PUT, 0, name, key, value)))
+        return await awaited(self.asking(Frame(Kind.MAP_PUT, 0, name, key, value)))
 
     async def get(self, name: str, key: str) -> Entry | Refused | None:
-        return await awaited(self.asking(Word(Kind.MAP_GET, 0, name, key)))
+        return await awaited(self.asking(Frame(Kind.MAP_GET, 0, name, key)))
 
     async def offer(self, name: str, value: bytes) -> bool | Refused:
-        return await awaited(self.asking(Word(Kind.QUEUE_OFFER, 0, name, "", value)))
+        return await awaited(self.asking(Frame(Kind.QUEUE_OFFER, 0, name, "", value)))
 
     async def poll(self, name: str, timeout_s: float = 0.0) -> Item | Refused | None:
-        word = Word(Kind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
-        return await awaited(self.asking(word, timeout_s))
+        frame = Frame(Kind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
+        return await awaited(self.asking(frame, timeout_s))
 
-    def asking(self, word: Word, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:
+    def asking(self, frame: Frame, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:
         def ask(done: Done[Any]) -> None:
-            self.lite.call(word, done, timeout_s)
+            self.lite.call(frame, done, timeout_s)
 
         return ask

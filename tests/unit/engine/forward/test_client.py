@@ -11,8 +11,8 @@ import pytest
 
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.engine.forward import client, server
-from grid_member.engine.forward import session as forward_host
-from grid_member.engine.forward.messages import TOO_LARGE, Kind, Word, broken
+from grid_member.engine.forward import session as session_module
+from grid_member.engine.forward.messages import TOO_LARGE, Frame, Kind, broken
 from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
@@ -32,7 +32,7 @@ LATELY_S = client.LATELY_S
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LOOK_S", 0.01)
     monkeypatch.setattr(client, "FIND_S", 0.1)
-    monkeypatch.setattr(forward_host, "SILENT_S", 0.5)
+    monkeypatch.setattr(session_module, "SILENT_S", 0.5)
 
 
 def losing(chance: random.Random, share: float) -> Callable[[bytes], bool]:
@@ -132,14 +132,14 @@ async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
 async def test_a_host_without_a_majority_or_lease_is_left_for_one_that_has_it(lacking: str) -> None:
     async with Parties(2) as parties:
         assert await parties.put("m", "k", b"v") is None
-        first = parties.lite._host
+        first = parties.lite._server
         setattr(parties.engine, lacking, False)
         await condition(lambda: not parties.lite.in_contact)
         assert await parties.put("m", "k", b"w") is None  # it may be better than none
         parties.replace_host(1)
         setattr(parties.engine, lacking, True)
         await condition(lambda: parties.lite.in_contact)
-        assert parties.lite._host is not first
+        assert parties.lite._server is not first
 
 
 def answering(parties: Parties) -> bool:
@@ -149,7 +149,7 @@ def answering(parties: Parties) -> bool:
 def session(parties: Parties) -> tuple[bytes, int]:
     """Return the session that the lite member has now."""
     lite = parties.lite
-    return lite._incarnation, max((host._session for host in lite._hosts.values()), default=0)
+    return lite._incarnation, max((host._session for host in lite._servers.values()), default=0)
 
 
 async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobody(
@@ -175,21 +175,21 @@ async def test_a_host_that_breaks_each_session_is_none(
 ) -> None:
     monkeypatch.setattr(client, "LATELY_S", 0.2)
     monkeypatch.setattr(client, "LASTS_S", 0.3)
-    monkeypatch.setattr(forward_host, "SILENT_S", 0.1)
+    monkeypatch.setattr(session_module, "SILENT_S", 0.1)
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
-        found, hear = parties.bus.carried, server.Hosting._hear
+        found, hear = parties.bus.carried, server.ForwardServer._hear
         if silent:
             parties.bus.lose = lambda subject: subject.startswith(b"grid.forward")
         else:
-            monkeypatch.setattr(server.Hosting, "_hear", lambda *_: broken(*session(parties)))
+            monkeypatch.setattr(server.ForwardServer, "_hear", lambda *_: broken(*session(parties)))
         await condition(lambda: not parties.lite.answering)
         refused = await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S)
         assert isinstance(refused, Refused)
         await condition(lambda: parties.bus.carried > found + 100)
         assert not answering(parties), "it found a host again and again, and that was all"
         parties.bus.lose = lambda subject: False
-        monkeypatch.setattr(server.Hosting, "_hear", hear)
+        monkeypatch.setattr(server.ForwardServer, "_hear", hear)
         await condition(lambda: parties.lite.answering)
         assert await parties.put("m", "k", b"x") is None
 
@@ -200,7 +200,7 @@ async def find_another_host(parties: Parties) -> None:
     parties.silence()
     await condition(lambda: not parties.lite.in_contact)
     parties.hosts[1].start()
-    await condition(lambda: parties.lite._host is not None)
+    await condition(lambda: parties.lite._server is not None)
 
 
 async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
@@ -233,7 +233,7 @@ def test_who_loses_two_sessions_in_a_row_is_not_told_to_have_no_host() -> None:
 
 
 async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "GUEST_SILENT_S", 0.3)
+    monkeypatch.setattr(server, "SESSION_SILENT_S", 0.3)
     monkeypatch.setattr(server, "LOOK_S", 0.05)
     async with Parties() as parties:
         await held(parties, "q")
@@ -266,7 +266,7 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
 async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "GUEST_SILENT_S", LONG_S)
+    monkeypatch.setattr(server, "SESSION_SILENT_S", LONG_S)
     async with Parties(2) as parties:
         assert await parties.put("m", "k", b"v") is None
         parties.hosts[0]._subscriptions[0].unsubscribe()  # it is found no more, and goes on
@@ -278,21 +278,21 @@ async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_th
         assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
         assert await parties.put("m", "k", b"w") is None
         former = parties.hosts[0]
-        await condition(lambda: not former._guests and len(parties.lite._hosts) == 1)
+        await condition(lambda: not former._sessions and len(parties.lite._servers) == 1)
 
 
 async def test_what_was_meant_for_one_that_stood_still_is_handed_out_to_nobody() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
         assert await parties.data.offer("q", b"i") is True
-        host, timer = parties.lite._host, parties.lite._timer
+        host, timer = parties.lite._server, parties.lite._timer
         assert host is not None
         assert timer is not None
         timer.cancel()
         parties.bus.hold = lambda subject: subject.startswith(b"_INBOX")
         poll = asyncio.ensure_future(parties.poll("q"))
         await condition(lambda: bool(parties.bus.held))
-        await condition(lambda: time_since(host.heard_s) > forward_host.SILENT_S)
+        await condition(lambda: time_since(host.heard_s) > session_module.SILENT_S)
         parties.bus.release()
         assert isinstance(await asyncio.wait_for(poll, PATIENCE_S), Refused)
         # The next session tells the host that nobody has the item.
@@ -324,9 +324,9 @@ async def test_a_single_loss_is_found_long_before_patience_ends(way: bytes) -> N
 async def test_a_poll_that_nobody_wants_any_more_takes_nothing() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
-        word = Word(Kind.QUEUE_POLL, 0, "q", number=60_000)
+        frame = Frame(Kind.QUEUE_POLL, 0, "q", number=60_000)
         first, second = (
-            parties.lite.call(word, lambda _: pytest.fail("cancelled")) for _ in range(2)
+            parties.lite.call(frame, lambda _: pytest.fail("cancelled")) for _ in range(2)
         )
         await condition(lambda: waiting(parties) == 2)
         parties.lite.cancel(first)
@@ -335,8 +335,8 @@ async def test_a_poll_that_nobody_wants_any_more_takes_nothing() -> None:
         parties.bus.hold = lambda subject: subject.startswith(b"grid.forward")
         parties.lite.cancel(second)
         assert await parties.data.offer("q", b"i") is True
-        guests = parties.hosts[0]._guests.values()
-        await condition(lambda: any(guest._out for guest in guests))
+        sessions = parties.hosts[0]._sessions.values()
+        await condition(lambda: any(session._out for session in sessions))
         parties.bus.release()
         assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
 
@@ -380,5 +380,5 @@ async def held(parties: Parties, queue: str) -> Item:
 def at_once(parties: Parties) -> bool:
     """Tell whether a call is refused before it returns."""
     outcomes: list[object] = []
-    parties.lite.call(Word(Kind.MAP_GET, 0, "m", "k"), outcomes.append)
+    parties.lite.call(Frame(Kind.MAP_GET, 0, "m", "k"), outcomes.append)
     return len(outcomes) == 1

@@ -11,8 +11,8 @@ import pytest
 
 from grid_member.engine.api import ClusterState, Item, Refused
 from grid_member.engine.forward import client, server_poll, session
-from grid_member.engine.forward.messages import Kind, Word
-from grid_member.engine.forward.server_poll import GuestPoll
+from grid_member.engine.forward.messages import Frame, Kind
+from grid_member.engine.forward.server_poll import ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.maps import PASSIVE
@@ -107,7 +107,7 @@ async def test_a_poll_that_waits_for_a_lease_is_cancelled() -> None:
     async with Parties() as parties:
         assert await parties.data.offer("q", b"i") is True
         leased_for(parties, SILENT_S / 2)
-        waiting = parties.lite.call(Word(Kind.QUEUE_POLL, 0, "q"), lambda outcome: None, 0.0)
+        waiting = parties.lite.call(Frame(Kind.QUEUE_POLL, 0, "q"), lambda outcome: None, 0.0)
         await condition(lambda: waiting_for_a_lease(parties))
         parties.lite.cancel(waiting)
         await condition(lambda: not polls_of(parties))
@@ -142,7 +142,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_lease_is_waited_for_in_the_whole_own_time_of_a_poll() -> None:
     engine, heard, loop = NoEngine(), list[object](), asyncio.get_running_loop()
     begun = loop.time()
-    GuestPoll(engine, "q", 0.3, heard.append).begin()
+    ServerPoll(engine, "q", 0.3, heard.append).begin()
     await condition(lambda: bool(heard))
     assert heard == [LATE]
     assert loop.time() >= begun + 0.3 + 0.1
@@ -151,7 +151,7 @@ async def test_a_lease_is_waited_for_in_the_whole_own_time_of_a_poll() -> None:
 @pytest.mark.usefixtures("quick")
 async def test_a_gap_of_leases_takes_nothing_from_the_wait_in_another_one() -> None:
     engine, heard, loop = NoEngine(), list[object](), asyncio.get_running_loop()
-    GuestPoll(engine, "q", LONG_S, heard.append).begin()
+    ServerPoll(engine, "q", LONG_S, heard.append).begin()
     engine.leased_until_s = math.inf
     await condition(lambda: bool(engine.polls))
     later = loop.time() + 0.2  # longer than a lease is waited for
@@ -180,17 +180,17 @@ async def test_a_poll_that_waits_for_a_lease_ends_with_the_polls_of_its_host() -
 async def test_a_poll_that_waits_for_a_lease_is_asked_elsewhere_when_its_host_leaves() -> None:
     async with Parties() as parties:
         leased_for(parties, -LONG_S)
-        parties.lite.call(Word(Kind.QUEUE_POLL, 0, "q", number=1000), lambda outcome: None, 1.0)
+        parties.lite.call(Frame(Kind.QUEUE_POLL, 0, "q", number=1000), lambda outcome: None, 1.0)
         await condition(lambda: waiting_for_a_lease(parties))
         parties.hosts[0].leave()
         assert not polls_of(parties)
 
 
 def polls_of(parties: Parties) -> int:
-    return sum(len(guest._polls) for guest in parties.hosts[0]._guests.values())
+    return sum(len(session._polls) for session in parties.hosts[0]._sessions.values())
 
 
 def waiting_for_a_lease(parties: Parties) -> bool:
-    """Tell whether polls of guests are there, and all of them wait for a lease."""
-    polls = [poll for one in parties.hosts[0]._guests.values() for poll in one._polls.values()]
+    """Tell whether polls of sessions are there, and all of them wait for a lease."""
+    polls = [poll for one in parties.hosts[0]._sessions.values() for poll in one._polls.values()]
     return bool(polls) and all(poll._timer is not None for poll in polls)

@@ -10,9 +10,16 @@ import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.forward import client, server, server_poll, server_session
-from grid_member.engine.forward import messages as forward_words
-from grid_member.engine.forward import session as forward_host
-from grid_member.engine.forward.messages import HOSTS, Flag, Kind, Said, Word, encode_said
+from grid_member.engine.forward import messages as messages_module
+from grid_member.engine.forward import session as session_module
+from grid_member.engine.forward.messages import (
+    FORWARD_SERVERS,
+    Flag,
+    ForwardMessage,
+    Frame,
+    Kind,
+    encode_message,
+)
 from grid_member.engine.forward.session import Call
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lmdb.log import LmdbLog
@@ -40,7 +47,7 @@ PATIENCE_S = 8.0
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LOOK_S", 0.01)
     monkeypatch.setattr(client, "FIND_S", 0.1)
-    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S / 4)
+    monkeypatch.setattr(session_module, "SILENT_S", LONG_S / 4)
 
 
 async def test_signs_of_life_that_come_together_are_all_answered() -> None:
@@ -50,7 +57,7 @@ async def test_signs_of_life_that_come_together_are_all_answered() -> None:
         parties.bus.hold = lambda subject: subject.startswith(b"grid.forward")
         await condition(lambda: len(parties.bus.held) > 20)
         parties.bus.release()
-        await condition(lambda: len(host._asked) < 5, PATIENCE_S)
+        await condition(lambda: len(host._pings) < 5, PATIENCE_S)
 
 
 @pytest.mark.parametrize("way", ["full", "half_full"])
@@ -63,7 +70,7 @@ async def test_outcomes_wait_until_there_is_room(way: str) -> None:
         write = asyncio.ensure_future(parties.put("m", "k", b"w"))
         await condition(lambda: parties.engine.map_peek("m", "k") == b"w")
         now_s = asyncio.get_running_loop().time
-        until_s = now_s() + 2 * forward_words.AGAIN_S
+        until_s = now_s() + 2 * messages_module.AGAIN_S
         await condition(lambda: now_s() > until_s)
         assert not write.done()
         setattr(connection, way, False)
@@ -106,7 +113,7 @@ async def test_a_host_without_its_connection_ends_the_session() -> None:
         session, connection = host_of(parties)._session, parties.connections[0]
         connection.connected = False
         write = asyncio.ensure_future(parties.put("m", "k", b"w"))
-        (known,) = parties.hosts[0]._guests.values()
+        (known,) = parties.hosts[0]._sessions.values()
         await condition(lambda: known._over)
         connection.connected = True
         assert isinstance(await asyncio.wait_for(write, PATIENCE_S), Refused)
@@ -117,7 +124,7 @@ async def test_a_host_without_its_connection_ends_the_session() -> None:
 async def test_what_is_too_large_for_a_message_is_refused_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forward_words, "MAX_MESSAGE_BYTES", 500)
+    monkeypatch.setattr(messages_module, "MAX_MESSAGE_BYTES", 500)
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
         host = host_of(parties)
@@ -147,7 +154,7 @@ async def test_another_host_is_looked_for_at_once_when_one_leaves(
         first = host_of(parties)
         parties.hosts[1].start()
         parties.hosts[0].leave()
-        await condition(lambda: parties.lite._host is not first, PATIENCE_S)
+        await condition(lambda: parties.lite._server is not first, PATIENCE_S)
 
 
 async def test_what_is_asked_of_a_host_that_ended_was_not_begun() -> None:
@@ -164,21 +171,21 @@ async def test_what_is_asked_of_a_host_that_ended_was_not_begun() -> None:
 async def test_a_call_that_waits_beside_a_host_is_asked_of_it() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
-        parties.bus.lose = lambda subject: subject == forward_words.HOSTS
+        parties.bus.lose = lambda subject: subject == messages_module.FORWARD_SERVERS
         answers: list[object] = []
-        word = Word(Kind.MAP_GET, 10**6, "m", "k")
+        word = Frame(Kind.MAP_GET, 10**6, "m", "k")
         call = Call(word, answers.append, asyncio.get_running_loop().time() + LONG_S)
-        parties.lite.answered(host_of(parties), call, Word(Kind.NOT_TAKEN, word.call))
+        parties.lite.take_outcome(host_of(parties), call, Frame(Kind.NOT_TAKEN, word.call))
         await condition(lambda: parties.lite._finding is None)
         parties.bus.lose = lambda subject: False
         await condition(lambda: answers == [Entry(b"v", None)], PATIENCE_S)
 
 
 @pytest.mark.parametrize(
-    "word", [Word(Kind.SPREAD, 0, "sideways"), Word(Kind.SPREAD, 0, "in_transition"),
-             Word(Kind.ENTRY, 0), Word(Kind.NOT_TAKEN, 0)],
+    "word", [Frame(Kind.SPREAD, 0, "sideways"), Frame(Kind.SPREAD, 0, "in_transition"),
+             Frame(Kind.ENTRY, 0), Frame(Kind.NOT_TAKEN, 0)],
 )  # fmt: skip
-async def test_what_no_host_knows_is_refused(word: Word) -> None:
+async def test_what_no_host_knows_is_refused(word: Frame) -> None:
     async with Parties() as parties:
         outcome = await asyncio.wait_for(awaited(parties.asking(word)), PATIENCE_S)
         assert isinstance(outcome, Refused)
@@ -192,8 +199,8 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         assert await parties.put("m", "k", b"v") is None
         session = host_of(parties)._session
-        other = Said(bytes(16), 1, 1, Flag.PING, [Word(Kind.MAP_CLEAR, 1, "m")])
-        fails = encode_said(other)
+        other = ForwardMessage(bytes(16), 1, 1, Flag.PING, [Frame(Kind.MAP_CLEAR, 1, "m")])
+        fails = encode_message(other)
 
         def fail(*_: object) -> None:
             raise RuntimeError("a failure")
@@ -206,7 +213,7 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
         parties.hosts[0]._wanted(messages)
         heard(messages)
         await condition(lambda: len(answers) == 2)
-        said = forward_words.decode_said(answers[1].payload)
+        said = messages_module.decode_message(answers[1].payload)
         assert said.flags is Flag.BROKEN
         assert await parties.put("m", "k", b"w") is None
         assert host_of(parties)._session == session
@@ -214,11 +221,11 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
 
 @pytest.mark.parametrize(
     ("word", "fails"),
-    [(Word(Kind.MAP_GET, 0, "m", "k"), "map_get"), (Word(Kind.QUEUE_SIZE, 0, "q"), "queue_size"),
-     (Word(Kind.USAGE, 0), "structure_usage")],
+    [(Frame(Kind.MAP_GET, 0, "m", "k"), "map_get"), (Frame(Kind.QUEUE_SIZE, 0, "q"), "queue_size"),
+     (Frame(Kind.USAGE, 0), "structure_usage")],
 )  # fmt: skip
 async def test_a_read_that_fails_on_the_host_is_told_at_once_and_is_no_other_calls_business(
-    monkeypatch: pytest.MonkeyPatch, word: Word, fails: str
+    monkeypatch: pytest.MonkeyPatch, word: Frame, fails: str
 ) -> None:
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
@@ -241,14 +248,16 @@ async def test_a_read_that_fails_on_the_host_is_told_at_once_and_is_no_other_cal
 
 async def test_what_cannot_be_read_ends_its_session() -> None:
     async with Parties() as parties:
-        whole = encode_said(Said(bytes(range(16)), 7, 1, Flag.PING, [Word(Kind.MAP_GET, 1)]))
+        whole = encode_message(
+            ForwardMessage(bytes(range(16)), 7, 1, Flag.PING, [Frame(Kind.MAP_GET, 1)])
+        )
         answers: list[Message] = []
         Connection(parties.bus).subscribe(b"answers", answers.extend)
         for unread in (whole[:10], whole[:-1], b"\xff" + whole[1:]):
             parties.hosts[0]._heard([Message(b"", b"answers", b"", unread, 1)])
         await condition(lambda: len(answers) == 2)
         for answer in answers:
-            said = forward_words.decode_said(answer.payload)
+            said = messages_module.decode_message(answer.payload)
             assert (said.incarnation, said.session, said.flags) == (
                 bytes(range(16)),
                 7,
@@ -286,7 +295,7 @@ async def test_a_lite_member_hears_whether_the_lanes_agree(monkeypatch: pytest.M
 async def test_what_a_lite_member_holds_need_not_fit_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forward_words, "MAX_MESSAGE_BYTES", 200)
+    monkeypatch.setattr(messages_module, "MAX_MESSAGE_BYTES", 200)
     async with Parties() as parties:
         parties.of_lite.max_payload_bytes = 400
         items: list[Item] = []
@@ -314,7 +323,7 @@ async def test_a_failure_to_tell_what_is_held_is_a_refusal(
 
     monkeypatch.setattr(server_session, "encode_usage", fail)
     async with Parties() as parties:
-        usage = parties.asking(Word(Kind.USAGE, 0))
+        usage = parties.asking(Frame(Kind.USAGE, 0))
         assert isinstance(await asyncio.wait_for(awaited(usage), PATIENCE_S), Refused)
 
 
@@ -324,7 +333,7 @@ async def test_whoever_asked_what_is_held_may_leave() -> None:
     async with Parties() as parties:
         shards = cast("ReplicatedShards", Shards(None, 1, wall_clock_ms, LmdbLog))
         lite = LiteEngine(FixedStructures(), shards, wall_clock_ms)
-        lite._refusal, lite._forwarding = None, parties.lite
+        lite._refusal, lite._forward_client = None, parties.lite
         told = await lite.cluster_usage()
         assert told == []
         asking = asyncio.ensure_future(lite.cluster_usage())
@@ -336,8 +345,8 @@ async def test_whoever_asked_what_is_held_may_leave() -> None:
     assert failed == []
 
 
-def host_of(parties: Parties) -> forward_host.Host:
-    host = parties.lite._host
+def host_of(parties: Parties) -> session_module.ClientSession:
+    host = parties.lite._server
     assert host is not None
     return host
 
@@ -373,7 +382,7 @@ async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
 async def test_a_member_does_not_ask_itself() -> None:
     async with Parties() as parties:
         own = parties.hosts[0]._member
-        answer = await parties.of_lite.request(HOSTS, timeout_s=PATIENCE_S)
+        answer = await parties.of_lite.request(FORWARD_SERVERS, timeout_s=PATIENCE_S)
         assert answer.payload == own
         with pytest.raises(RequestTimeoutError):
-            await parties.of_lite.request(HOSTS, own, timeout_s=0.2)
+            await parties.of_lite.request(FORWARD_SERVERS, own, timeout_s=0.2)

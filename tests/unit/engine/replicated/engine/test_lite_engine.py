@@ -44,9 +44,9 @@ def lite_of(cluster: Cluster) -> LiteEngine:
 async def host_of(cluster: Cluster) -> int:
     """Return the member that the lite one asks, once there is one."""
     await condition(lambda: in_contact(cluster), PATIENCE_S)
-    forwarding = lite_of(cluster)._forwarding
+    forwarding = lite_of(cluster)._forward_client
     assert forwarding is not None
-    found = [member for member, host in forwarding._hosts.items() if host is forwarding._host]
+    found = [member for member, host in forwarding._servers.items() if host is forwarding._server]
     return [uuid.UUID(one.member_uuid).bytes for one in cluster.engines].index(found[0])
 
 
@@ -115,8 +115,8 @@ async def test_polls_wait_and_items_return_over_a_lite_member() -> None:
     async with Cluster(4, lite=(LITE,)) as cluster:
         lite, other = cluster.drivers[LITE], cluster.drivers[0]
         waiting = [asyncio.ensure_future(lite.poll("q", LONG_S)) for _ in range(3)]
-        hosting = cluster.engines[await host_of(cluster)]
-        await condition(lambda: bool(hosting._polls))
+        forward_server = cluster.engines[await host_of(cluster)]
+        await condition(lambda: bool(forward_server._polls))
         for value in (b"1", b"2"):
             assert await other.offer("q", value) is True
         first, second = [await asyncio.wait_for(one, PATIENCE_S) for one in waiting[:2]]
@@ -129,7 +129,7 @@ async def test_polls_wait_and_items_return_over_a_lite_member() -> None:
         lite.engine.queue_confirm(first)
         last = asyncio.ensure_future(lite.poll("q", LONG_S))
         # Its host stops: it waits on at another one, and what is out is landed before.
-        stopping = asyncio.ensure_future(hosting.stop())
+        stopping = asyncio.ensure_future(forward_server.stop())
         lite.engine.queue_return(third)
         again = await asyncio.wait_for(last, PATIENCE_S)
         assert isinstance(again, Item)
@@ -137,7 +137,7 @@ async def test_polls_wait_and_items_return_over_a_lite_member() -> None:
         await stopping
         # It ends, and what it has goes back at once.
         await asyncio.wait_for(lite.engine.stop(), PATIENCE_S)
-        left = cluster.drivers[next(n for n in OF_DATA if cluster.engines[n] is not hosting)]
+        left = cluster.drivers[next(n for n in OF_DATA if cluster.engines[n] is not forward_server)]
         assert await asyncio.wait_for(left.take("q", LONG_S), PATIENCE_S) == b"2"
 
 

@@ -204,7 +204,7 @@ async def test_who_gets_a_place_holds_everything_and_serves_on(
             found = await asyncio.wait_for(waiting, PATIENCE_S)
             assert isinstance(found, Item)
             engine.queue_confirm(found)
-            await condition(lambda: engine._forwarding is None, PATIENCE_S)
+            await condition(lambda: engine._forward_client is None, PATIENCE_S)
             await load.progress()
             history = await load.drained()
         faults = history.faults()
@@ -294,9 +294,9 @@ async def places_of(cluster: Cluster, seen_by: int) -> list[int]:
 async def holder_asked_by(cluster: Cluster, engine: PartEngine) -> int:
     """Return the member that another one asks, once there is one."""
     await condition(lambda: engine.in_contact, PATIENCE_S)
-    asking = engine._forwarding
+    asking = engine._forward_client
     assert asking is not None
-    found = [member for member, host in asking._hosts.items() if host is asking._host]
+    found = [member for member, host in asking._servers.items() if host is asking._server]
     return [uuid.UUID(one.member_uuid).bytes for one in cluster.engines].index(found[0])
 
 

@@ -65,13 +65,13 @@ async def test_a_reader_waits_on_through_the_end_of_a_life() -> None:
     assert not proposals.shard.busy
 
 
-@pytest.mark.parametrize("together", [False, True])
-async def test_what_a_former_life_took_returns_and_is_taken_once(together: bool) -> None:
+@pytest.mark.parametrize("frame_groups", [False, True])
+async def test_what_a_former_life_took_returns_and_is_taken_once(frame_groups: bool) -> None:
     proposals = Proposals()
     await proposals.propose("offered", QueueOffer("q", b"i", None, 10))
     proposals.come_back()
     take = await proposals.propose("taken", QueueTake("q"))
-    if together:
+    if frame_groups:
         proposals.come_back(proposals.gone(1), take)
     else:
         proposals.come_back(proposals.gone(1))
