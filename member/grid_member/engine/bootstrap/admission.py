@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.bootstrap.cluster_id import short
 from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Sight
-from grid_member.engine.bootstrap.probe import Present, waiting_line
+from grid_member.engine.bootstrap.probe import Occupant, waiting_line
 from grid_member.engine.bootstrap.staggered_start import LINGER_S
 from grid_member.engine.io.listening import close_servers, server_at
 
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
     """What follows from who is there."""
 
     go: bool
-    stranger: tuple[str, Present] | None = None
+    stranger: tuple[str, Occupant] | None = None
     """The address of a member of another cluster that is in the way, and who it is."""
 
 
@@ -97,7 +97,7 @@ class Patience:
         return Entry.TURN if now_s - self._waiting_s >= turns * TURN_S else None
 
 
-def verdict(own: str, size: int, seen: Mapping[str, Present | None]) -> Verdict:
+def verdict(own: str, size: int, seen: Mapping[str, Occupant | None]) -> Verdict:
     """Return whether a server of that cluster may be started.
 
     Args:
@@ -226,7 +226,7 @@ async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.S
         return None  # the server meets the same difficulty, and its error says what to do
 
 
-def _told(address: str, found: Present, own: str, settings: ClusterSettings) -> str:
+def _told(address: str, found: Occupant, own: str, settings: ClusterSettings) -> str:
     does = "runs" if found.lot is None else "waits"
     return (
         f"the member at {address} is of another cluster of that name, and {does}: its data has the "

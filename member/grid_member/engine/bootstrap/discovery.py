@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.incarnation import is_older_twin, twin_error
 from grid_member.engine.bootstrap.polling import Lookout
-from grid_member.engine.bootstrap.probe import Present, hail
+from grid_member.engine.bootstrap.probe import Occupant, probe
 
 if TYPE_CHECKING:
     from grid_member.engine.bootstrap.incarnation import Incarnation
@@ -25,7 +25,7 @@ SILENT_S: Final = 5.0
 member. A shorter silence is that of a member that starts, ends or is busy."""
 
 
-class Sight(Lookout[Present]):
+class Sight(Lookout[Occupant]):
     """Looks for as long as its block lasts.
 
     Args:
@@ -37,7 +37,7 @@ class Sight(Lookout[Present]):
     def __init__(
         self, settings: ClusterSettings, lot: str = "", incarnation: Incarnation | None = None
     ) -> None:
-        super().__init__(settings, self._hailed)
+        super().__init__(settings, self._probe)
         self._settings = settings
         self._lot, self._incarnation = lot, incarnation
         self._clock = asyncio.get_running_loop().time
@@ -68,10 +68,10 @@ class Sight(Lookout[Present]):
             return True
         return self._clock() - self._begun_s >= FIRST_LOOK_S and self._reached <= self.seen.keys()
 
-    async def _hailed(self, host: str, port: int) -> Present | None:
+    async def _probe(self, host: str, port: int) -> Occupant | None:
         address, began_s = f"{host}:{port}", self._clock()
         reached = partial(self._reached.add, address)
-        found = await hail(self._settings, host, port, reached, self._incarnation)
+        found = await probe(self._settings, host, port, reached, self._incarnation)
         if found is None or found.lot == self._lot:
             self._told.pop(address, None)
             self._silent_s.pop(address, None)
@@ -82,4 +82,4 @@ class Sight(Lookout[Present]):
             return found
         silent_s = self._clock() - self._silent_s.setdefault(address, began_s)
         told = self._told.get(address, "")
-        return Present(None, told if told or silent_s >= SILENT_S else None)
+        return Occupant(None, told if told or silent_s >= SILENT_S else None)

@@ -47,7 +47,7 @@ ANSWER_S: Final = 0.5
 """How long a member may take to answer, once its server did."""
 TWIN_S: Final = 0.3
 """How long of that another one may take that it asks."""
-MAX_SAID_BYTES: Final = 1 << 20
+MAX_LINES_BYTES: Final = 1 << 20
 """What a server says at once, at most; there is little that it could."""
 _TRIES: Final = 3
 """Questions to a server whose member may be about to listen."""
@@ -59,7 +59,7 @@ _NAME_BYTES: Final = 12
 _PAYLOAD_BYTES: Final = 1 << 20
 
 
-class Present(NamedTuple):
+class Occupant(NamedTuple):
     """Who is at a members' port."""
 
     lot: str | None
@@ -70,11 +70,11 @@ class Present(NamedTuple):
     """Another process that is the member that asks; None: it knows of none."""
 
 
-class Said(NamedTuple):
+class ServerLine(NamedTuple):
     """What a server says to another one."""
 
     kind: bytes
-    words: list[bytes]
+    fields: list[bytes]
     payload: bytes
 
 
@@ -173,30 +173,30 @@ async def clusters_there(client: NatsClient) -> list[str]:
     return told
 
 
-async def hail(
+async def probe(
     settings: ClusterSettings,
     host: str,
     port: int,
-    reached: Callable[[], None] = lambda: None,
+    on_connect: Callable[[], None] = lambda: None,
     incarnation: Incarnation | None = None,
-) -> Present | None:
+) -> Occupant | None:
     """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
 
     Args:
         settings: how the members know each other.
         host: where to ask.
         port: where to ask.
-        reached: is called when something there takes connections.
+        on_connect: is called when something there takes connections.
         incarnation: this process, to be told of another one that is the same member.
     """
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-        line = await _greeting(host, port, reached)
+        line = await _greeting(host, port, on_connect)
         waiting = _WAITING.fullmatch(line)
         if waiting is None:
-            return Present(None, *await _told(settings, host, port, incarnation))
+            return Occupant(None, *await _ask(settings, host, port, incarnation))
         lot, cluster, digest = (word.decode() for word in waiting.groups(b""))
         # An address that was a member's of this cluster may be one of another name meanwhile.
-        return Present(lot, cluster) if digest in {"", _digest(settings)} else None
+        return Occupant(lot, cluster) if digest in {"", _digest(settings)} else None
     return None
 
 
@@ -225,7 +225,7 @@ async def connection(
     raise failed
 
 
-async def greets(host: str, port: int) -> bool:
+async def has_member(host: str, port: int) -> bool:
     """Return whether a member or its server is there."""
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
         await _greeting(host, port, lambda: None)
@@ -233,7 +233,7 @@ async def greets(host: str, port: int) -> bool:
     return False
 
 
-async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
+async def _greeting(host: str, port: int, on_connect: Callable[[], None]) -> bytes:
     """Return the first line, empty when nothing is said.
 
     Raises:
@@ -241,7 +241,7 @@ async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
         TimeoutError: the same.
     """
     reader, writer = await connection(host, port)
-    reached()
+    on_connect()
     try:
         async with asyncio.timeout(GREETING_S):
             line = await reader.readline()
@@ -254,13 +254,13 @@ async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
     return line
 
 
-async def _told(
+async def _ask(
     settings: ClusterSettings, host: str, port: int, incarnation: Incarnation | None
 ) -> tuple[str | None, Incarnation | None]:
     """Return what the member of the server there tells: the id of its cluster, and a twin."""
     for _ in range(_TRIES):
         try:
-            said = await _asked(settings, host, port, incarnation)
+            said = await _ask_server(settings, host, port, incarnation)
         except TimeoutError:
             continue
         except (OSError, EOFError, ValueError):
@@ -270,7 +270,7 @@ async def _told(
     return None, None
 
 
-async def _asked(
+async def _ask_server(
     settings: ClusterSettings, host: str, port: int, incarnation: Incarnation | None
 ) -> str:
     inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
@@ -280,12 +280,12 @@ async def _asked(
         asyncio.timeout(ANSWER_S),
     ):
         while True:
-            kind, words, payload = await hear()
-            if kind in _MESSAGES and words[1] == inbox.encode():
+            kind, fields, payload = await hear()
+            if kind in _MESSAGES and fields[1] == inbox.encode():
                 return payload.decode()
 
 
-async def tell(
+async def send_message(
     settings: ClusterSettings, host: str, port: int, subject: bytes, payload: bytes
 ) -> None:
     """Let the member of the server there have a message, if there is one that takes it."""
@@ -302,7 +302,7 @@ async def tell(
 @contextlib.asynccontextmanager
 async def as_server(
     settings: ClusterSettings, host: str, port: int, lines: bytes = b""
-) -> AsyncIterator[Callable[[], Awaitable[Said]]]:
+) -> AsyncIterator[Callable[[], Awaitable[ServerLine]]]:
     """Be connected to a server there as another one; what comes returns what it says next.
 
     Args:
@@ -320,25 +320,25 @@ async def as_server(
     reader, writer = await connection(host, port, tls)
     try:
         writer.write(_introduction(settings) + lines)
-        yield partial(_heard, reader, writer)
+        yield partial(_read_line, reader, writer)
     finally:
         writer.close()
 
 
-async def _heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Said:
+async def _read_line(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ServerLine:
     try:
-        kind, *words = (await reader.readuntil(b"\r\n")).split() or [b""]
+        kind, *fields = (await reader.readuntil(b"\r\n")).split() or [b""]
     except asyncio.LimitOverrunError:
         raise ValueError("it is no server that says so much in a line") from None
     payload = b""
     if kind == b"PING":
         writer.write(b"PONG\r\n")
     if kind in _MESSAGES:
-        size = int(words[-1]) if words else -1
-        if not 0 <= size <= MAX_SAID_BYTES:
+        size = int(fields[-1]) if fields else -1
+        if not 0 <= size <= MAX_LINES_BYTES:
             raise ValueError("it is no server that says so much")
         payload = await reader.readexactly(size + len(b"\r\n"))
-    return Said(kind, words, payload.removesuffix(b"\r\n"))
+    return ServerLine(kind, fields, payload.removesuffix(b"\r\n"))
 
 
 def _question(inbox: str, incarnation: bytes) -> bytes:

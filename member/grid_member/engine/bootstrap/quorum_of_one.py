@@ -71,11 +71,11 @@ class Company:
             with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
                 async with as_server(self._settings, host, port) as hear:
                     while True:
-                        kind, words, _ = await hear()
-                        if kind == b"INFO" and _name_in(words) != name:
+                        kind, fields, _ = await hear()
+                        if kind == b"INFO" and _name_in(fields) != name:
                             break
 
 
-def _name_in(words: list[bytes]) -> str | None:
-    found: str | None = json.loads(b" ".join(words)).get("server_name")
+def _name_in(fields: list[bytes]) -> str | None:
+    found: str | None = json.loads(b" ".join(fields)).get("server_name")
     return found

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final, Self
 
 from grid_member.engine.bootstrap.polling import Lookout
-from grid_member.engine.bootstrap.probe import clusters_there, greets
+from grid_member.engine.bootstrap.probe import clusters_there, has_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class RollCall:
     def __init__(self, settings: ClusterSettings) -> None:
         """Call nobody yet."""
         self._settings = settings
-        self._lookout = Lookout(settings, greets, ABSENT_S)
+        self._lookout = Lookout(settings, has_member, ABSENT_S)
         self._tasks: list[asyncio.Task[None]] = []
         self._new: bool | None = None
         """Whether none of those that are there has data; None before that is known."""

@@ -13,7 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.bootstrap.probe import tell
+from grid_member.engine.bootstrap.probe import send_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +92,10 @@ class Complaints:
                 said = {"member": settings.member_name, "trouble": trouble}
                 payload = json.dumps(said).encode()
                 await asyncio.gather(
-                    *(tell(settings, *place, SUBJECT, payload) for place in settings.members)
+                    *(
+                        send_message(settings, *place, SUBJECT, payload)
+                        for place in settings.members
+                    )
                 )
             await asyncio.sleep(TELL_S)
 

@@ -14,7 +14,7 @@ PROBE_S: Final = 1.0
 """How often that is asked."""
 
 
-class Probe:
+class LogProbe:
     """Asks for as long as the log refuses and may yet take records."""
 
     def __init__(self, log: SharedLog, ask: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
 from grid_member.engine.local.system import ignore, nothing, unchecked
 from grid_member.engine.replicated.consistent_cut import Marked, is_mark, unwatched
 from grid_member.engine.replicated.inflight import InFlightShard
-from grid_member.engine.replicated.probe import Probe
+from grid_member.engine.replicated.probe import LogProbe
 from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,
@@ -77,7 +77,7 @@ class ReplicatedShard(InFlightShard):
         super().__init__(log, member, lambda: self.state.timestamp_ms, arrived)
         self._first_incarnation = incarnation
         self._system_changed, self._check = system_changed, check
-        self._probe = Probe(log, self._ask)
+        self._probe = LogProbe(log, self._ask)
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S

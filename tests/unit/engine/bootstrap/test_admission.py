@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery, polling
-from grid_member.engine.bootstrap import probe as hailing
+from grid_member.engine.bootstrap import probe as probe_module
 from grid_member.engine.bootstrap.admission import (
     Entry,
     Verdict,
@@ -18,7 +18,7 @@ from grid_member.engine.bootstrap.admission import (
     verdict,
 )
 from grid_member.engine.bootstrap.identity import of_cluster, open_identity
-from grid_member.engine.bootstrap.probe import Present, answer_with, hail, waiting_line
+from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe, waiting_line
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.replicated import own_server
 from grid_member.engine.replicated.own_server import connection_to, trusted
@@ -46,15 +46,15 @@ LOT = "ab" * 8
 GO, WAIT = Verdict(True), Verdict(False)
 
 
-def waits(cluster: str = OWN, lot: str = LOT) -> Present:
-    return Present(lot, cluster)
+def waits(cluster: str = OWN, lot: str = LOT) -> Occupant:
+    return Occupant(lot, cluster)
 
 
-def serves(cluster: str | None = OWN) -> Present:
-    return Present(None, cluster)
+def serves(cluster: str | None = OWN) -> Occupant:
+    return Occupant(None, cluster)
 
 
-def blocked(address: str, by: Present) -> Verdict:
+def blocked(address: str, by: Occupant) -> Verdict:
     return Verdict(False, (address, by))
 
 
@@ -82,7 +82,7 @@ def blocked(address: str, by: Present) -> Verdict:
     ],
 )
 def test_a_server_is_started_among_its_own_only(
-    seen: Sequence[Present | None], expected: Verdict
+    seen: Sequence[Occupant | None], expected: Verdict
 ) -> None:
     addresses = {f"a{number}": found for number, found in enumerate(seen, 1)}
     assert verdict(OWN, len(seen) + 1, addresses) == expected
@@ -159,12 +159,12 @@ async def test_a_member_of_another_name_is_nobody() -> None:
     asking = settings(ports[1], ports)
 
     async def here() -> bool:
-        found = await hail(asking, HOST, ports[0])
+        found = await probe(asking, HOST, ports[0])
         return found is not None and found.cluster == OTHER
 
     await eventually(here)
     other_name = dataclasses.replace(asking, cluster_name="test")
-    assert await hail(other_name, HOST, ports[0]) is None
+    assert await probe(other_name, HOST, ports[0]) is None
     await there.end()
 
 
@@ -173,14 +173,14 @@ async def test_nobody_starts_before_who_takes_its_connection_was_looked_at(
 ) -> None:
     asked = asyncio.Event()
 
-    async def slow(*words: object) -> Present:
+    async def slow(*words: object) -> Occupant:
         reached = words[3]
         assert callable(reached)
         reached()
         await asked.wait()
         return serves(OTHER)
 
-    monkeypatch.setattr(discovery, "hail", slow)
+    monkeypatch.setattr(discovery, "probe", slow)
     monkeypatch.setattr(discovery, "FIRST_LOOK_S", 0.1)
     monkeypatch.setattr(admission, "ALONE_S", 0.0)
     first = Gate(0, free_ports(2), OWN)
@@ -226,16 +226,16 @@ async def test_a_server_is_asked_for_the_id_of_its_member(tls: bool, tmp_path: P
     ]
     async with started(*members) as servers, client_of(servers[0]) as client:
         asking = dataclasses.replace(settings(ports[2], ports), tls=files)
-        assert await hail(asking, HOST, ports[2]) is None
+        assert await probe(asking, HOST, ports[2]) is None
         answer_with(client, lambda: OWN)
 
         async def answered() -> bool:
-            return await hail(asking, HOST, ports[0]) == Present(None, OWN)
+            return await probe(asking, HOST, ports[0]) == Occupant(None, OWN)
 
         await eventually(answered)
-        assert await hail(asking, HOST, ports[1]) == Present(None, None)
+        assert await probe(asking, HOST, ports[1]) == Occupant(None, None)
         stranger = dataclasses.replace(asking, password="another")
-        assert await hail(stranger, HOST, ports[0]) == Present(None, None)
+        assert await probe(stranger, HOST, ports[0]) == Occupant(None, None)
 
 
 def tls_of(authority: Authority) -> ClusterTls:
@@ -351,7 +351,7 @@ async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(admission, "TURN_S", 2.0)
-    monkeypatch.setattr(hailing, "ANSWER_S", 0.1)
+    monkeypatch.setattr(probe_module, "ANSWER_S", 0.1)
     monkeypatch.setattr(polling, "LOOK_S", 0.1)
     ports = free_ports(3)
     members: list[NatsServer] = []

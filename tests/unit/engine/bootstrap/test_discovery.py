@@ -9,40 +9,40 @@ from grid_member.engine.bootstrap.cluster_id import named
 from grid_member.engine.bootstrap.discovery import Sight
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.polling import Lookout
-from grid_member.engine.bootstrap.probe import Present
+from grid_member.engine.bootstrap.probe import Occupant
 from grid_member.engine.nats.admin.streams import NoStreamError
 from tests.unit.engine.server.servers import HOST, settings
 
 OTHER = "1" * 16
 
 
-def serves(cluster: str | None) -> Present:
-    return Present(None, cluster)
+def serves(cluster: str | None) -> Occupant:
+    return Occupant(None, cluster)
 
 
 async def test_who_falls_silent_is_who_it_was_and_who_never_spoke_is_unknown_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = 0.0
-    found: Present | None = serves(None)
+    found: Occupant | None = serves(None)
 
-    async def hailed(*_: object) -> Present | None:
+    async def hailed(*_: object) -> Occupant | None:
         return found
 
-    monkeypatch.setattr(discovery, "hail", hailed)
+    monkeypatch.setattr(discovery, "probe", hailed)
     look = Sight(settings(1))
     monkeypatch.setattr(look, "_clock", lambda: now_s)
-    assert await look._hailed(HOST, 1) == serves(None)
+    assert await look._probe(HOST, 1) == serves(None)
     now_s = discovery.SILENT_S
-    assert await look._hailed(HOST, 1) == serves("")
+    assert await look._probe(HOST, 1) == serves("")
     found = serves(OTHER)
-    assert await look._hailed(HOST, 1) == serves(OTHER)
+    assert await look._probe(HOST, 1) == serves(OTHER)
     found = serves(None)
-    assert await look._hailed(HOST, 1) == serves(OTHER)
+    assert await look._probe(HOST, 1) == serves(OTHER)
     found = None
-    assert await look._hailed(HOST, 1) is None
+    assert await look._probe(HOST, 1) is None
     found = serves(None)
-    assert await look._hailed(HOST, 1) == serves(None)
+    assert await look._probe(HOST, 1) == serves(None)
 
 
 async def test_who_is_absent_for_long_is_looked_for_less_often(

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from grid_member.engine.bootstrap.admission import ALONE_S, TURN_S, Entry, Patience, Verdict
-from grid_member.engine.bootstrap.probe import Present
+from grid_member.engine.bootstrap.probe import Occupant
 
 LOT, OTHER = "ab" * 8, "1" * 16
 
 
 def blocked(lot: str | None) -> Verdict:
-    return Verdict(False, ("a1", Present(lot, OTHER)))
+    return Verdict(False, ("a1", Occupant(lot, OTHER)))
 
 
 WAIT = Verdict(False)

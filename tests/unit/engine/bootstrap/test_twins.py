@@ -14,7 +14,7 @@ from grid_member.engine.bootstrap.incarnation import (
     decode_incarnation,
     is_older_twin,
 )
-from grid_member.engine.bootstrap.probe import Present, answer_with, hail
+from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe
 from grid_member.engine.bootstrap.twins import SILENT_S, TwinDetector
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
 from tests.unit.ports import free_ports
@@ -104,14 +104,14 @@ async def test_who_lives_is_told_by_itself_and_by_any_other_member() -> None:
         for port in ports[:2]:
 
             async def told(port: int = port) -> bool:
-                found = await hail(asking, HOST, port, incarnation=NEW)
-                return found == Present(None, CLUSTER, OLD)
+                found = await probe(asking, HOST, port, incarnation=NEW)
+                return found == Occupant(None, CLUSTER, OLD)
 
             await eventually(told)
         assert set(seen) == {(OLD, NEW)}
         stranger = NEW._replace(member="cc" * 16)
-        assert await hail(asking, HOST, ports[1], incarnation=stranger) == Present(None, CLUSTER)
-        assert await hail(asking, HOST, ports[1], incarnation=OLD) == Present(None, CLUSTER)
+        assert await probe(asking, HOST, ports[1], incarnation=stranger) == Occupant(None, CLUSTER)
+        assert await probe(asking, HOST, ports[1], incarnation=OLD) == Occupant(None, CLUSTER)
         with pytest.raises(TwinError, match="m1 at h1:1 with its data in /one"):
             await admitted(asking, CLUSTER, lambda _: None, incarnation=NEW)
 

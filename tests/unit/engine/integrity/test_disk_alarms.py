@@ -67,7 +67,7 @@ class Two:
         self.trouble: str | None = None
         self.connection = Connection()
         monkeypatch.setattr(disk_alarms, "TELL_S", 0.01)
-        monkeypatch.setattr(disk_alarms, "tell", self.connection.tell)
+        monkeypatch.setattr(disk_alarms, "send_message", self.connection.tell)
         self.well = Complaints(SETTINGS["m1"], lambda: None, lambda: self.now_s)
         self.full = Complaints(SETTINGS["m2"], lambda: self.trouble, lambda: self.now_s)
 
