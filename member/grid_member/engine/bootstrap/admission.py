@@ -44,7 +44,7 @@ member in its turn has to join before it gives way."""
 _LOT_BYTES: Final = 8
 
 
-class Entry(enum.Enum):
+class AdmissionReason(enum.Enum):
     """Why a server may be started."""
 
     OWN = "the own cluster is there"
@@ -52,7 +52,7 @@ class Entry(enum.Enum):
     TURN = "members of other clusters wait, and it is the turn of this one"
 
 
-class Verdict(NamedTuple):
+class AdmissionDecision(NamedTuple):
     """What follows from who is there."""
 
     go: bool
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
     """The address of a member of another cluster that is in the way, and who it is."""
 
 
-class Patience:
+class AdmissionWait:
     """How long a member waits that sees too few of its own.
 
     Members of different clusters that see each other wait count from the same moment, and no two
@@ -80,12 +80,12 @@ class Patience:
         self._waiting_s: float | None = None
         """Since when strangers are there and none of them has a server."""
 
-    def entry(self, found: Verdict, now_s: float) -> Entry | None:
+    def reason(self, found: AdmissionDecision, now_s: float) -> AdmissionReason | None:
         """Return why the wait is over, None when it is not."""
         if found.go:
-            return Entry.OWN
+            return AdmissionReason.OWN
         if found.stranger is None:
-            return Entry.ALONE if now_s - self._quiet_s >= ALONE_S else None
+            return AdmissionReason.ALONE if now_s - self._quiet_s >= ALONE_S else None
         self._quiet_s = now_s
         lot = found.stranger[1].lot
         if lot is None:
@@ -94,10 +94,12 @@ class Patience:
         if self._waiting_s is None:
             self._waiting_s = now_s
         turns = 1 + (self._lot > lot) + 2 * self._gave_way
-        return Entry.TURN if now_s - self._waiting_s >= turns * TURN_S else None
+        return AdmissionReason.TURN if now_s - self._waiting_s >= turns * TURN_S else None
 
 
-def verdict(own: str, size: int, seen: Mapping[str, Occupant | None]) -> Verdict:
+def admission_decision(
+    own: str, size: int, seen: Mapping[str, Occupant | None]
+) -> AdmissionDecision:
     """Return whether a server of that cluster may be started.
 
     Args:
@@ -118,14 +120,14 @@ def verdict(own: str, size: int, seen: Mapping[str, Occupant | None]) -> Verdict
     # One that has a server, if there is any; else the one whose turn is first.
     stranger = min(strangers)[2:] if strangers else None
     if stranger is not None and stranger[1].lot is None:
-        return Verdict(False, stranger)
+        return AdmissionDecision(False, stranger)
     served = any(found.lot is None for found in here.values())
     if served or 2 * (1 + len(here) - len(strangers)) > size:
-        return Verdict(True)
-    return Verdict(False, stranger)
+        return AdmissionDecision(True)
+    return AdmissionDecision(False, stranger)
 
 
-async def admitted(
+async def await_admission(
     settings: ClusterSettings,
     own: str,
     waiting: Callable[[str], None],
@@ -133,7 +135,7 @@ async def admitted(
     *,
     gave_way: bool = False,
     incarnation: Incarnation | None = None,
-) -> Entry:
+) -> AdmissionReason:
     """Return when this member's server may meet those of the others, and why.
 
     Args:
@@ -148,11 +150,11 @@ async def admitted(
         TwinError: an older process is the same member.
     """
     lot = secrets.token_hex(_LOT_BYTES) if incarnation is None else incarnation.lot
-    listener = await _listening(settings, lot, own)
+    listener = await _listen(settings, lot, own)
     try:
         async with Sight(settings, lot, incarnation) as sight:
-            patience = Patience(lot, gave_way, asyncio.get_running_loop().time())
-            entry = await _let_in(sight, settings, own, waiting, trusted, patience)
+            patience = AdmissionWait(lot, gave_way, asyncio.get_running_loop().time())
+            entry = await _wait(sight, settings, own, waiting, trusted, patience)
             if not any(found is not None and found.lot is None for found in sight.seen.values()):
                 await asyncio.sleep(LINGER_S)
         return entry
@@ -161,8 +163,11 @@ async def admitted(
             await close_servers([listener])
 
 
-async def stranger_comes(
-    settings: ClusterSettings, own: str, entry: Entry, incarnation: Incarnation | None = None
+async def watch_strangers(
+    settings: ClusterSettings,
+    own: str,
+    entry: AdmissionReason,
+    incarnation: Incarnation | None = None,
 ) -> str | None:
     """Return what to say of a member of another cluster before which this one's server has to end.
 
@@ -179,7 +184,7 @@ async def stranger_comes(
         TwinError: an older process is the same member.
     """
     clock = asyncio.get_running_loop().time
-    yields_s = clock() + (TURN_S if entry is Entry.TURN else 0.0)
+    yields_s = clock() + (TURN_S if entry is AdmissionReason.TURN else 0.0)
     async with Sight(settings, "", incarnation) as sight:
         while True:
             sight.refuse_twin()
@@ -187,35 +192,35 @@ async def stranger_comes(
             for address, found in here.items():
                 strange = found.cluster not in {None, "", own}
                 if strange and (found.lot is None or clock() >= yields_s):
-                    return _told(address, found, own, settings)
+                    return _stranger_report(address, found, own, settings)
             if [found.cluster for found in here.values()].count(own) > 1:
                 return None
             await sight.changed(FIRST_LOOK_S)
 
 
-async def _let_in(
+async def _wait(
     sight: Sight,
     settings: ClusterSettings,
     own: str,
     waiting: Callable[[str], None],
     trusted: Callable[[], bool],
-    patience: Patience,
-) -> Entry:
+    patience: AdmissionWait,
+) -> AdmissionReason:
     clock = asyncio.get_running_loop().time
     while True:
         sight.refuse_twin()
-        found = verdict(own, len(settings.members), sight.seen)
+        found = admission_decision(own, len(settings.members), sight.seen)
         if found.stranger is not None:
-            waiting(_told(*found.stranger, own, settings))
-        entry = patience.entry(found, clock())
+            waiting(_stranger_report(*found.stranger, own, settings))
+        entry = patience.reason(found, clock())
         if trusted() and (found.stranger is None or found.stranger[1].lot is not None):
-            entry = Entry.OWN
+            entry = AdmissionReason.OWN
         if sight.clear and entry is not None:
             return entry
         await sight.changed(FIRST_LOOK_S)
 
 
-async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.Server | None:
+async def _listen(settings: ClusterSettings, lot: str, own: str) -> asyncio.Server | None:
     def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(waiting_line(settings, lot, own))
         writer.close()
@@ -226,7 +231,7 @@ async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.S
         return None  # the server meets the same difficulty, and its error says what to do
 
 
-def _told(address: str, found: Occupant, own: str, settings: ClusterSettings) -> str:
+def _stranger_report(address: str, found: Occupant, own: str, settings: ClusterSettings) -> str:
     does = "runs" if found.lot is None else "waits"
     return (
         f"the member at {address} is of another cluster of that name, and {does}: its data has the "

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.bootstrap.admission import Entry, admitted, stranger_comes
+from grid_member.engine.bootstrap.admission import AdmissionReason, await_admission, watch_strangers
 from grid_member.engine.bootstrap.identity import JETSTREAM
 from grid_member.engine.bootstrap.incarnation import TwinError
 from grid_member.engine.bootstrap.route_identity import route_password
@@ -105,7 +105,7 @@ class NatsServer:
         """Why no server runs and what to do; None: one runs, or was not started yet."""
         self.process_id: int | None = None
         self.held_back = HeldBack()
-        self._entry = Entry.OWN
+        self._admission_reason = AdmissionReason.OWN
         """Why it was started; for its own cluster, too, when that came later."""
         self._yields = asyncio.Event()
         """Whether it was ended because another cluster came, and is not to be started yet."""
@@ -166,7 +166,7 @@ class NatsServer:
 
     def joined(self) -> None:
         """Hear that the member is among its own: its server gives way to nobody any more."""
-        self._entry = Entry.OWN
+        self._admission_reason = AdmissionReason.OWN
         if self._watching is not None:
             self._watching.cancel()
 
@@ -226,7 +226,7 @@ class NatsServer:
         """Return when it is time to start."""
         if self._identity.cluster:
             own = self._identity.cluster
-            self._entry = await admitted(
+            self._admission_reason = await await_admission(
                 *(self._settings, own, self._waiting, lambda: self._trusted),
                 gave_way=self._gave_way,
                 incarnation=self._incarnation,
@@ -342,16 +342,18 @@ class NatsServer:
 
     async def _give_way(self, child: asyncio.subprocess.Process) -> None:
         """End a server that was started alone when a member of another cluster comes."""
-        if self._entry is Entry.OWN:
+        if self._admission_reason is AdmissionReason.OWN:
             return
         cluster = self._identity.cluster
         try:
-            strange = await stranger_comes(self._settings, cluster, self._entry, self._incarnation)
+            strange = await watch_strangers(
+                self._settings, cluster, self._admission_reason, self._incarnation
+            )
         except TwinError as error:
             self._twin(error)
             return
         if strange is None:
-            self._entry = Entry.OWN
+            self._admission_reason = AdmissionReason.OWN
             return
         self._waiting(strange)
         self._yields.set()

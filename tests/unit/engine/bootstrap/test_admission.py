@@ -11,11 +11,11 @@ from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery, polling
 from grid_member.engine.bootstrap import probe as probe_module
 from grid_member.engine.bootstrap.admission import (
-    Entry,
-    Verdict,
-    admitted,
-    stranger_comes,
-    verdict,
+    AdmissionDecision,
+    AdmissionReason,
+    admission_decision,
+    await_admission,
+    watch_strangers,
 )
 from grid_member.engine.bootstrap.identity import of_cluster, open_identity
 from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe, waiting_line
@@ -43,7 +43,7 @@ OWN, OTHER = "0" * 16, "1" * 16
 PATIENCE_S = 60.0
 """Longer than a turn of members that wait for each other, on a machine that is busy."""
 LOT = "ab" * 8
-GO, WAIT = Verdict(True), Verdict(False)
+GO, WAIT = AdmissionDecision(True), AdmissionDecision(False)
 
 
 def waits(cluster: str = OWN, lot: str = LOT) -> Occupant:
@@ -54,8 +54,8 @@ def serves(cluster: str | None = OWN) -> Occupant:
     return Occupant(None, cluster)
 
 
-def blocked(address: str, by: Occupant) -> Verdict:
-    return Verdict(False, (address, by))
+def blocked(address: str, by: Occupant) -> AdmissionDecision:
+    return AdmissionDecision(False, (address, by))
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def blocked(address: str, by: Occupant) -> Verdict:
     ],
 )
 def test_a_server_is_started_among_its_own_only(
-    seen: Sequence[Occupant | None], expected: Verdict
+    seen: Sequence[Occupant | None], expected: AdmissionDecision
 ) -> None:
     addresses = {f"a{number}": found for number, found in enumerate(seen, 1)}
-    assert verdict(OWN, len(seen) + 1, addresses) == expected
+    assert admission_decision(OWN, len(seen) + 1, addresses) == expected
 
 
 class Gate:
@@ -96,7 +96,7 @@ class Gate:
         self.trusted = False
         member = settings(port, ports)
         self.task = asyncio.ensure_future(
-            admitted(member, cluster, self.said.append, lambda: self.trusted)
+            await_admission(member, cluster, self.said.append, lambda: self.trusted)
         )
 
     async def refused(self) -> str:
@@ -109,7 +109,7 @@ class Gate:
         assert not self.task.done()
         return self.said[0]
 
-    async def let_in(self) -> Entry:
+    async def let_in(self) -> AdmissionReason:
         return await asyncio.wait_for(asyncio.shield(self.task), PATIENCE_S)
 
     async def end(self) -> None:
@@ -140,7 +140,7 @@ async def test_who_met_a_stranger_starts_when_that_one_is_gone(
     monkeypatch.setattr(admission, "ALONE_S", 0.2)
     await stranger.end()
     await first.let_in()
-    assert first.task.result() is Entry.ALONE
+    assert first.task.result() is AdmissionReason.ALONE
 
 
 async def test_a_rescue_waits_for_nobody_that_waits() -> None:
@@ -198,22 +198,22 @@ async def test_a_member_in_its_turn_gives_way_at_its_end_to_who_waits(
     ports = free_ports(2)
     waiting = Gate(ports[1], ports, OTHER)
     own = settings(ports[0], ports)
-    said = await asyncio.wait_for(stranger_comes(own, OWN, Entry.ALONE), 30)
+    said = await asyncio.wait_for(watch_strangers(own, OWN, AdmissionReason.ALONE), 30)
     assert said is not None
     assert f"{HOST}:{ports[1]} is of another cluster of that name, and waits" in said
-    turn = asyncio.ensure_future(stranger_comes(own, OWN, Entry.TURN))
+    turn = asyncio.ensure_future(watch_strangers(own, OWN, AdmissionReason.TURN))
     done, _ = await asyncio.wait([turn], timeout=1.0)
     assert not done
     turn.cancel()
     monkeypatch.setattr(admission, "TURN_S", 0.2)
-    assert await asyncio.wait_for(stranger_comes(own, OWN, Entry.TURN), 30)
+    assert await asyncio.wait_for(watch_strangers(own, OWN, AdmissionReason.TURN), 30)
     await waiting.end()
 
 
 async def test_who_is_alone_starts_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "ALONE_S", 0.2)
     ports = free_ports(3)
-    assert await Gate(ports[0], ports, OWN).let_in() is Entry.ALONE
+    assert await Gate(ports[0], ports, OWN).let_in() is AdmissionReason.ALONE
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.bootstrap.admission import admitted
+from grid_member.engine.bootstrap.admission import await_admission
 from grid_member.engine.bootstrap.incarnation import (
     Incarnation,
     TwinError,
@@ -113,7 +113,7 @@ async def test_who_lives_is_told_by_itself_and_by_any_other_member() -> None:
         assert await probe(asking, HOST, ports[1], incarnation=stranger) == Occupant(None, CLUSTER)
         assert await probe(asking, HOST, ports[1], incarnation=OLD) == Occupant(None, CLUSTER)
         with pytest.raises(TwinError, match="m1 at h1:1 with its data in /one"):
-            await admitted(asking, CLUSTER, lambda _: None, incarnation=NEW)
+            await await_admission(asking, CLUSTER, lambda _: None, incarnation=NEW)
 
 
 async def test_of_two_that_wait_for_others_the_younger_one_ends() -> None:
@@ -121,7 +121,7 @@ async def test_of_two_that_wait_for_others_the_younger_one_ends() -> None:
 
     def waits(member: ClusterSettings, incarnation: Incarnation) -> asyncio.Task[object]:
         return asyncio.ensure_future(
-            admitted(member, CLUSTER, lambda _: None, incarnation=incarnation)
+            await_admission(member, CLUSTER, lambda _: None, incarnation=incarnation)
         )
 
     older = waits(settings(ports[0], ports), OLD)
