@@ -25,7 +25,7 @@ import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.bootstrap.cluster_id import short
-from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Sight
+from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Discovery
 from grid_member.engine.bootstrap.probe import Occupant, waiting_line
 from grid_member.engine.bootstrap.staggered_start import LINGER_S
 from grid_member.engine.io.listening import close_servers, server_at
@@ -152,10 +152,12 @@ async def await_admission(
     lot = secrets.token_hex(_LOT_BYTES) if incarnation is None else incarnation.lot
     listener = await _listen(settings, lot, own)
     try:
-        async with Sight(settings, lot, incarnation) as sight:
+        async with Discovery(settings, lot, incarnation) as discovery:
             patience = AdmissionWait(lot, gave_way, asyncio.get_running_loop().time())
-            entry = await _wait(sight, settings, own, waiting, trusted, patience)
-            if not any(found is not None and found.lot is None for found in sight.seen.values()):
+            entry = await _wait(discovery, settings, own, waiting, trusted, patience)
+            if not any(
+                found is not None and found.lot is None for found in discovery.seen.values()
+            ):
                 await asyncio.sleep(LINGER_S)
         return entry
     finally:
@@ -185,21 +187,21 @@ async def watch_strangers(
     """
     clock = asyncio.get_running_loop().time
     yields_s = clock() + (TURN_S if entry is AdmissionReason.TURN else 0.0)
-    async with Sight(settings, "", incarnation) as sight:
+    async with Discovery(settings, "", incarnation) as discovery:
         while True:
-            sight.refuse_twin()
-            here = {address: found for address, found in sight.seen.items() if found}
+            discovery.refuse_twin()
+            here = {address: found for address, found in discovery.seen.items() if found}
             for address, found in here.items():
                 strange = found.cluster not in {None, "", own}
                 if strange and (found.lot is None or clock() >= yields_s):
                     return _stranger_report(address, found, own, settings)
             if [found.cluster for found in here.values()].count(own) > 1:
                 return None
-            await sight.changed(FIRST_LOOK_S)
+            await discovery.await_change(FIRST_LOOK_S)
 
 
 async def _wait(
-    sight: Sight,
+    discovery: Discovery,
     settings: ClusterSettings,
     own: str,
     waiting: Callable[[str], None],
@@ -208,16 +210,16 @@ async def _wait(
 ) -> AdmissionReason:
     clock = asyncio.get_running_loop().time
     while True:
-        sight.refuse_twin()
-        found = admission_decision(own, len(settings.members), sight.seen)
+        discovery.refuse_twin()
+        found = admission_decision(own, len(settings.members), discovery.seen)
         if found.stranger is not None:
             waiting(_stranger_report(*found.stranger, own, settings))
         entry = patience.reason(found, clock())
         if trusted() and (found.stranger is None or found.stranger[1].lot is not None):
             entry = AdmissionReason.OWN
-        if sight.clear and entry is not None:
+        if discovery.is_clear and entry is not None:
             return entry
-        await sight.changed(FIRST_LOOK_S)
+        await discovery.await_change(FIRST_LOOK_S)
 
 
 async def _listen(settings: ClusterSettings, lot: str, own: str) -> asyncio.Server | None:

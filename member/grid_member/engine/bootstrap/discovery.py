@@ -1,4 +1,4 @@
-"""Who is at the addresses of the list of members, as far as they tell.
+"""Discovering who is at the addresses of the list of members, as far as they tell.
 
 told before, silent now ─▶ still of that cluster, until nobody is there
 silent since it came    ─▶ unknown; after a while somebody who has no id to tell
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.incarnation import is_older_twin, twin_error
-from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.polling import AddressPolling
 from grid_member.engine.bootstrap.probe import Occupant, probe
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SILENT_S: Final = 5.0
 member. A shorter silence is that of a member that starts, ends or is busy."""
 
 
-class Sight(Lookout[Occupant]):
+class Discovery(AddressPolling[Occupant]):
     """Looks for as long as its block lasts.
 
     Args:
@@ -62,9 +62,9 @@ class Sight(Lookout[Occupant]):
                 raise twin_error(self._incarnation, twin, address)
 
     @property
-    def clear(self) -> bool:
+    def is_clear(self) -> bool:
         """Whether all were looked at whom a look can reach."""
-        if self.complete:
+        if self.is_complete:
             return True
         return self._clock() - self._begun_s >= FIRST_LOOK_S and self._reached <= self.seen.keys()
 

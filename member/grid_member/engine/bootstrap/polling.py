@@ -20,7 +20,7 @@ LOOK_S: Final = 1.0
 """Between two looks at somebody."""
 
 
-class Lookout(Generic[T]):
+class AddressPolling(Generic[T]):
     """Looks for as long as its block lasts.
 
     Args:
@@ -44,11 +44,11 @@ class Lookout(Generic[T]):
         self._looking: list[asyncio.Task[None]] = []
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every address was looked at."""
         return len(self.seen) == len(set(self._members))
 
-    async def changed(self, within_s: float) -> None:
+    async def await_change(self, within_s: float) -> None:
         """Return when somebody else is found somewhere, or after that time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):

@@ -7,7 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.polling import AddressPolling
 from grid_member.engine.bootstrap.probe import clusters_there, has_member
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ class RollCall:
     def __init__(self, settings: ClusterSettings) -> None:
         """Call nobody yet."""
         self._settings = settings
-        self._lookout = Lookout(settings, has_member, ABSENT_S)
+        self._polling = AddressPolling(settings, has_member, ABSENT_S)
         self._tasks: list[asyncio.Task[None]] = []
         self._new: bool | None = None
         """Whether none of those that are there has data; None before that is known."""
         self._apart: Callable[[], str | None] = lambda: None
 
     async def __aenter__(self) -> Self:
-        await self._lookout.__aenter__()
+        await self._polling.__aenter__()
         self._tasks = [asyncio.get_running_loop().create_task(self._tell())]
         return self
 
@@ -75,7 +75,7 @@ class RollCall:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._lookout.__aexit__(*error)
+        await self._polling.__aexit__(*error)
 
     def connected(self, client: NatsClient, apart: Callable[[], str | None]) -> None:
         """Hear from now on of which clusters the others are.
@@ -125,11 +125,11 @@ class RollCall:
             if told not in {said, None}:
                 said = told
                 _log.warning("waiting for the other members: %s", told)
-            await self._lookout.changed(QUIET_S)
+            await self._polling.await_change(QUIET_S)
 
     def _told(self) -> str | None:
-        seen = self._lookout.seen
-        if not self._lookout.complete or all(seen.values()):
+        seen = self._polling.seen
+        if not self._polling.is_complete or all(seen.values()):
             return None
         absent = ", ".join(address for address, found in sorted(seen.items()) if not found)
         there = ", ".join(address for address, found in sorted(seen.items()) if found)

@@ -6,9 +6,9 @@ import pytest
 
 from grid_member.engine.bootstrap import cluster_id, discovery, polling
 from grid_member.engine.bootstrap.cluster_id import named
-from grid_member.engine.bootstrap.discovery import Sight
+from grid_member.engine.bootstrap.discovery import Discovery
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.polling import AddressPolling
 from grid_member.engine.bootstrap.probe import Occupant
 from grid_member.engine.nats.admin.streams import NoStreamError
 from tests.unit.engine.server.servers import HOST, settings
@@ -30,7 +30,7 @@ async def test_who_falls_silent_is_who_it_was_and_who_never_spoke_is_unknown_for
         return found
 
     monkeypatch.setattr(discovery, "probe", hailed)
-    look = Sight(settings(1))
+    look = Discovery(settings(1))
     monkeypatch.setattr(look, "_clock", lambda: now_s)
     assert await look._probe(HOST, 1) == serves(None)
     now_s = discovery.SILENT_S
@@ -55,16 +55,16 @@ async def test_who_is_absent_for_long_is_looked_for_less_often(
         looks += 1
 
     monkeypatch.setattr(polling, "EAGER_S", 0.0)
-    async with Lookout[bool](settings(1), nobody) as late:
-        while not late.complete:
-            await late.changed(1.0)
-        await late.changed(10 * polling.ABSENT_LOOK_S)
+    async with AddressPolling[bool](settings(1), nobody) as late:
+        while not late.is_complete:
+            await late.await_change(1.0)
+        await late.await_change(10 * polling.ABSENT_LOOK_S)
     assert looks == 1
     monkeypatch.setattr(polling, "EAGER_S", 60.0)
-    async with Lookout[bool](settings(1), nobody) as early:
-        await early.changed(10 * polling.ABSENT_LOOK_S)
+    async with AddressPolling[bool](settings(1), nobody) as early:
+        await early.await_change(10 * polling.ABSENT_LOOK_S)
         while looks < 4:
-            await early.changed(polling.ABSENT_LOOK_S)
+            await early.await_change(polling.ABSENT_LOOK_S)
 
 
 async def test_a_stream_that_is_deleted_meanwhile_is_not_asked_for_ever(
