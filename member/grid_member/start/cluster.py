@@ -103,7 +103,7 @@ def membership_of(
         new_id=lambda: uuid.uuid4().hex,
     )
     engine.watch_system(membership.follow)
-    engine.meet(ListedColleagues(membership))
+    engine.set_colleagues(ListedColleagues(membership))
     return membership
 
 

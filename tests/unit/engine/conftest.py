@@ -273,7 +273,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(config, "_cluster", lambda _: [])
-    monkeypatch.setattr(process, "meet", meet)
+    monkeypatch.setattr(process, "await_start", meet)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
 
-MEETING_S: Final = 15.0
+STAGGER_S: Final = 15.0
 """Who is not there by then is not waited for."""
 LINGER_S: Final = 0.15
 """How long a member stays after it has seen the others, so that they see it too."""
@@ -32,13 +32,13 @@ TURN_S: Final = 0.03
 """Between the starts of two servers: the later one finds the earlier one listening."""
 _LOOK_S: Final = 0.05
 SILENCE_S: Final = 0.8
-"""Members at a meeting speak at once. Who says nothing is a server that waits for TLS."""
+"""Members that start speak at once. Who says nothing is a server that waits for TLS."""
 _LOT: Final = re.compile(rb"GRID ([0-9a-f]{16})\n")
 _SERVER: Final = ""
-"""The lot of whoever is over the meeting."""
+"""The lot of whoever has started its server."""
 
 
-async def meet(settings: ClusterSettings) -> None:
+async def await_start(settings: ClusterSettings) -> None:
     """Return when it is time to start a server that has no data."""
     own = secrets.token_hex(8)
 
@@ -55,7 +55,7 @@ async def meet(settings: ClusterSettings) -> None:
         looks = [asyncio.ensure_future(_reach(host, port)) for host, port in settings.members]
         try:
             with contextlib.suppress(TimeoutError):
-                await _enough(looks)
+                await _await_majority(looks)
             lots = {look.result() for look in looks if look.done()}
         finally:
             for look in looks:
@@ -67,10 +67,10 @@ async def meet(settings: ClusterSettings) -> None:
     await asyncio.sleep(TURN_S * sum(_SERVER < lot < own for lot in lots))
 
 
-async def _enough(looks: Sequence[asyncio.Future[str]]) -> None:
+async def _await_majority(looks: Sequence[asyncio.Future[str]]) -> None:
     """Wait for all, or for as many servers as make a cluster that has voted."""
     servers = 0
-    for look in asyncio.as_completed(looks, timeout=MEETING_S):
+    for look in asyncio.as_completed(looks, timeout=STAGGER_S):
         servers += await look == _SERVER
         if servers > len(looks) // 2:
             return

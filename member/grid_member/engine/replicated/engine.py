@@ -183,7 +183,7 @@ class ClusterEngine(LocalEngine):
         super().use_structures(structures)
         self._agreement.extend(structures.kept())
 
-    def meet(self, colleagues: Colleagues) -> None:
+    def set_colleagues(self, colleagues: Colleagues) -> None:
         """Hear of the other members; without them no server is removed."""
         self._colleagues = colleagues
 

@@ -28,7 +28,7 @@ from grid_member.engine.bootstrap.admission import AdmissionReason, await_admiss
 from grid_member.engine.bootstrap.identity import JETSTREAM
 from grid_member.engine.bootstrap.incarnation import TwinError
 from grid_member.engine.bootstrap.route_identity import route_password
-from grid_member.engine.bootstrap.staggered_start import meet
+from grid_member.engine.bootstrap.staggered_start import await_start
 from grid_member.engine.io.ending import unless
 from grid_member.engine.nats.client.errors import unexpected
 from grid_member.engine.server.binary import find_server
@@ -152,7 +152,7 @@ class NatsServer:
         try:
             runtime = await self._prepared()
             self._looking = asyncio.ensure_future(self._lifetimes.watch())
-            await self._met(runtime)
+            await self._await_others(runtime)
             self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
             until = self._clock() + START_S
             while self.client_address is None:
@@ -222,7 +222,7 @@ class NatsServer:
         directory = self._settings.directory
         return (runtime if directory is None else directory / CLUSTER) / JETSTREAM
 
-    async def _met(self, runtime: Path) -> None:
+    async def _await_others(self, runtime: Path) -> None:
         """Return when it is time to start."""
         if self._identity.cluster:
             own = self._identity.cluster
@@ -232,7 +232,7 @@ class NatsServer:
                 incarnation=self._incarnation,
             )
         elif self._is_new(runtime):
-            await meet(self._settings)
+            await await_start(self._settings)
 
     def _is_new(self, runtime: Path) -> bool:
         """Whether the server is to vote and has never done so."""
@@ -244,7 +244,7 @@ class NatsServer:
         delay_s = FIRST_BACKOFF_S
         while not self._stopping.is_set():
             if self._yields.is_set():
-                await self._meet_again(runtime)
+                await self._rejoin(runtime)
                 continue
             if await asyncio.to_thread(self._gone):
                 # When it stays away, the member ends this.
@@ -270,10 +270,10 @@ class NatsServer:
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
             delay_s = min(2 * delay_s, LAST_BACKOFF_S)
 
-    async def _meet_again(self, runtime: Path) -> None:
+    async def _rejoin(self, runtime: Path) -> None:
         """Return when it is time to start a server after one that gave way."""
         try:
-            await unless(self._stopping, self._met(runtime))
+            await unless(self._stopping, self._await_others(runtime))
         except EngineError as error:
             if isinstance(error, TwinError):  # else the member stops
                 self._twin(error)

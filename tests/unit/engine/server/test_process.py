@@ -374,7 +374,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(temporary: Path) -> None:
 async def test_a_missing_member_is_told_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(staggered_start, "MEETING_S", 0.1)
+    monkeypatch.setattr(staggered_start, "STAGGER_S", 0.1)
     ports = free_ports(3)
     async with started(settings(ports[0], ports)) as (one,):
         await until(lambda: f"{HOST}:{ports[1]}" in caplog.text)
