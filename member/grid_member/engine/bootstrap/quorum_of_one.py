@@ -1,4 +1,4 @@
-"""Company for a server that is alone: nats-server elects nobody, not even itself, without.
+"""A quorum of one: nats-server elects nothing, not even itself, while it has no connection.
 
 Each group of servers begins to elect once another server is connected to it. When all others are
 gone for good none ever is, so the member connects to its own server as if it were one.
@@ -24,7 +24,7 @@ LOOK_S: Final = 2.0
 """How often a member that has begun asks its server who votes."""
 
 
-class Company:
+class QuorumOfOne:
     """Connected to the own server for as long as there is a reason, from `begin` to `end`."""
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -48,7 +48,7 @@ class Company:
         """Let it be connected to whoever votes: the others are gone for good."""
         self._asked = True
 
-    def begun(self) -> None:
+    def note_start(self) -> None:
         """Go by who votes from now on: also when the server is started again."""
         self._asked, self._begun = False, True
 

@@ -20,7 +20,7 @@ from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.bootstrap.cluster_id import named
 from grid_member.engine.bootstrap.footing import Footing
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.bootstrap.quorum_of_one import Company
+from grid_member.engine.bootstrap.quorum_of_one import QuorumOfOne
 from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCall
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.integrity.disk_alarms import Complaints
@@ -112,7 +112,7 @@ class ReplicatedShards(Shards):
         self.memory = LostMemory(settings)
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
-        self._company = Company(settings)
+        self._quorum_of_one = QuorumOfOne(settings)
         self.footing = Footing(settings)
         """What this process is the member by."""
         self._rescuing, self._wipes, self._wiping = asyncio.Lock(), 0, False
@@ -231,7 +231,7 @@ class ReplicatedShards(Shards):
         try:
             async with self.roll_call:
                 await unless(self.ending, self._join(arrived))
-            self._company.begun()
+            self._quorum_of_one.note_start()
         except BaseException:
             await self.abandon()
             self.footing.refuse()
@@ -252,7 +252,7 @@ class ReplicatedShards(Shards):
             last_first.push_async_callback(self.complaints.end)
             last_first.push_async_callback(self.damage.end)
             last_first.push_async_callback(self.memory.end)
-            last_first.push_async_callback(self._company.end)
+            last_first.push_async_callback(self._quorum_of_one.end)
             last_first.push_async_callback(self.footing.end)
             shards = (shard.close() for shard in self.all)
             for error in filter(None, await asyncio.gather(*shards, return_exceptions=True)):
@@ -301,7 +301,7 @@ class ReplicatedShards(Shards):
         self.memory.begin(client, system, identity.server_name)
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
-            self._company.begin(system, identity.server_name)
+            self._quorum_of_one.begin(system, identity.server_name)
         streams = self.streams[: self._shards]
         importing = BackupImport(client, settings, str(self.member), streams, self._wait_for)
         await importing.begin()
@@ -318,7 +318,7 @@ class ReplicatedShards(Shards):
     async def _rescued(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
         client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
-        self._company.ask()  # they may be one only
+        self._quorum_of_one.ask()  # they may be one only
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         begun = wipe and self._wiping
         try:
