@@ -13,7 +13,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from grid_member.engine.jetstream.local_leader import Homing
+from grid_member.engine.jetstream.local_leader import LocalLeader
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.nats.client.wire import status
@@ -88,7 +88,7 @@ class StreamFeed:
         self._client = client
         self._stream = stream
         self._consumers = Consumers(client, stream, member)
-        self._homing = Homing(
+        self._local_leader = LocalLeader(
             client, stream, self._consumers, own_server, self._begin_after, self._listen
         )
         self._take = take
@@ -159,7 +159,7 @@ class StreamFeed:
 
     async def _fed(self) -> None:
         """Be fed until that is in doubt, by the own server as soon as that can be."""
-        staying = asyncio.get_running_loop().create_task(self._homing.stay())
+        staying = asyncio.get_running_loop().create_task(self._local_leader.keep())
         try:
             await self._doubtful()
         finally:
@@ -189,7 +189,9 @@ class StreamFeed:
         """Make a consumer in place of the one before, led by whomever."""
         number = self._consumers.number()
         self._listen(number)
-        self._homing.led(number, await self._consumers.make(number, self._begin_after()))
+        self._local_leader.note_leader(
+            number, await self._consumers.make(number, self._begin_after())
+        )
 
     def _begin_after(self) -> int:
         # From the last message on, which tells whether it is the stream that it was.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TRIES: Final = 12
 """Consumers made, one after the other, in the hope of one that the own server leads."""
-AT_HOME_S: Final = 10.0
+LOCAL_S: Final = 10.0
 """How often it is looked whether the servers moved the consumer away from the own one."""
 SOON_S: Final = 1.0
 """How soon it is looked again whether the own server's copy is whole."""
@@ -37,7 +37,7 @@ MAX_PAUSE_S: Final = 60.0
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Homing:
+class LocalLeader:
     """Looks who leads the consumer of one feed."""
 
     def __init__(
@@ -69,14 +69,14 @@ class Homing:
         self._pause_s = 0.0
         """Until the next look."""
 
-    def led(self, number: int, leader: str | None) -> None:
+    def note_leader(self, number: int, leader: str | None) -> None:
         """Hear which consumer feeds from now on, and who leads it."""
         self._number = number
         own = self._own_server()
         away = leader is not None and own is not None and leader != own
-        self._pause_s = 0.0 if away else AT_HOME_S
+        self._pause_s = 0.0 if away else LOCAL_S
 
-    async def stay(self) -> None:
+    async def keep(self) -> None:
         """Have the consumer led by the own server, until this is cancelled."""
         while True:
             await asyncio.sleep(self._pause_s)
@@ -93,18 +93,18 @@ class Homing:
     async def _next_look_s(self) -> float:
         own = self._own_server()
         if own is None or await self._consumers.leader(self._number) in {own, None}:
-            return AT_HOME_S
+            return LOCAL_S
         copies = await copies_of(self._client, self._stream)
         if peer_id(own) not in copies.servers:
             return min(max(SOON_S, SLOWER * self._pause_s), NO_COPY_S)
         if copies.moving or peer_id(own) not in copies.current:
             return SOON_S
-        return AT_HOME_S if await self._is_brought_to(own) else self._later_s()
+        return LOCAL_S if await self._move_to(own) else self._later_s()
 
     def _later_s(self) -> float:
         return min(max(SOON_S, 2 * self._pause_s), MAX_PAUSE_S)
 
-    async def _is_brought_to(self, own: str) -> bool:
+    async def _move_to(self, own: str) -> bool:
         """Make consumers until the own server leads one; the one before feeds until then."""
         for _ in range(TRIES):
             number = self._consumers.number()

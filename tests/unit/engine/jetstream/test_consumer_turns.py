@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.jetstream.consumer import StreamFeed
-from grid_member.engine.jetstream.local_leader import AT_HOME_S, NO_COPY_S, SOON_S, TRIES, Homing
+from grid_member.engine.jetstream.local_leader import LOCAL_S, NO_COPY_S, SOON_S, TRIES, LocalLeader
 from grid_member.engine.nats.admin.consumers import Consumers
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import RequestTimeoutError
@@ -100,53 +100,53 @@ def told(answer: dict[str, Any]) -> Message:
     return Message(b"", b"", b"", json.dumps(answer).encode(), 1)
 
 
-async def away(servers: Servers) -> tuple[Homing, list[int]]:
+async def away(servers: Servers) -> tuple[LocalLeader, list[int]]:
     """Return what looks after a first consumer, and what it brings home."""
     client, brought = cast("NatsClient", servers), list[int]()
     consumers = Consumers(client, "shard-0", "m")
-    homing = Homing(client, "shard-0", consumers, lambda: OWN, lambda: 0, brought.append)
+    local_leader = LocalLeader(client, "shard-0", consumers, lambda: OWN, lambda: 0, brought.append)
     number = consumers.number()
-    homing.led(number, await consumers.make(number, 0))
+    local_leader.note_leader(number, await consumers.make(number, 0))
     servers.done.clear()
-    return homing, brought
+    return local_leader, brought
 
 
 async def test_a_consumer_comes_home_when_the_own_server_has_a_whole_copy() -> None:
     servers = Servers()
     servers.leads = lambda number: OTHER if number == 1 else OWN
-    homing, brought = await away(servers)
-    await homing.look()
+    local_leader, brought = await away(servers)
+    await local_leader.look()
     assert not brought, "nobody else could lead it"
     servers.takers, servers.whole = (OWN,), False
-    await homing.look()
+    await local_leader.look()
     assert not brought, "a copy that is made yet feeds nobody"
     servers.whole, servers.moving = True, True
-    await homing.look()
+    await local_leader.look()
     assert not brought, "it may be moved away again"
     servers.moving = False
-    await homing.look()
+    await local_leader.look()
     assert brought == [2]
     assert servers.done == ["make 2", "delete 1"]
-    await homing.look()
+    await local_leader.look()
     assert brought == [2], "it is there"
 
 
 async def test_a_consumer_that_the_servers_moved_away_comes_home() -> None:
     servers = Servers(OWN)
     servers.leads = lambda number: OWN
-    homing, brought = await away(servers)
-    await homing.look()
+    local_leader, brought = await away(servers)
+    await local_leader.look()
     assert not brought
     servers.leaders["1"] = OTHER
-    await homing.look()
+    await local_leader.look()
     assert brought == [2]
 
 
 async def test_those_that_others_lead_are_given_up_until_one_comes() -> None:
     servers = Servers(OWN)
     servers.leads = lambda number: OTHER if number < 4 else OWN
-    homing, brought = await away(servers)
-    await homing.look()
+    local_leader, brought = await away(servers)
+    await local_leader.look()
     assert brought == [4]
     assert servers.done == ["make 2", "delete 2", "make 3", "delete 3", "make 4", "delete 1"]
 
@@ -154,48 +154,48 @@ async def test_those_that_others_lead_are_given_up_until_one_comes() -> None:
 async def test_one_that_nobody_told_of_is_given_up_too() -> None:
     servers = Servers(OWN)
     servers.answers = lambda number: number == 1
-    homing, brought = await away(servers)
-    await homing.look()
+    local_leader, brought = await away(servers)
+    await local_leader.look()
     assert not brought
     assert servers.done == ["make 2", "delete 2"]
-    assert homing._pause_s == SOON_S
+    assert local_leader._pause_s == SOON_S
 
 
 async def test_a_server_that_is_not_let_lead_is_tried_less_and_less() -> None:
     servers = Servers(OWN)
-    homing, brought = await away(servers)
-    pauses_s = [homing._pause_s async for _ in looks(homing, 8)]
+    local_leader, brought = await away(servers)
+    pauses_s = [local_leader._pause_s async for _ in looks(local_leader, 8)]
     assert pauses_s == [1, 2, 4, 8, 16, 32, 60, 60]
     assert len(servers.made) == 1 + 8 * TRIES
     assert not brought
 
 
 async def test_who_is_to_have_no_copy_asks_less_and_less() -> None:
-    homing, _ = await away(Servers())
-    pauses_s = [homing._pause_s async for _ in looks(homing, 13)]
+    local_leader, _ = await away(Servers())
+    pauses_s = [local_leader._pause_s async for _ in looks(local_leader, 13)]
     assert pauses_s[:2] == [SOON_S, 1.25]
     assert pauses_s == sorted(pauses_s)
     assert pauses_s[-1] == NO_COPY_S
 
 
-async def looks(homing: Homing, times: int) -> Any:
+async def looks(local_leader: LocalLeader, times: int) -> Any:
     """Look so often."""
     for _ in range(times):
-        await homing.look()
+        await local_leader.look()
         yield
 
 
 async def test_an_odd_answer_ends_no_feed() -> None:
     servers = Servers(OWN)
     servers.leads = lambda number: OTHER if number == 1 else OWN
-    homing, brought = await away(servers)
+    local_leader, brought = await away(servers)
     servers.odd = True
-    await homing.look()
+    await local_leader.look()
     assert not brought
     servers.odd = False
-    await homing.look()
+    await local_leader.look()
     assert brought == [2]
-    assert homing._pause_s == AT_HOME_S
+    assert local_leader._pause_s == LOCAL_S
 
 
 @pytest.mark.parametrize("own", [None, OWN], ids=["of no matter", "leads"])
@@ -204,9 +204,11 @@ async def test_a_feed_that_is_at_home_stays(own: str | None) -> None:
     servers.leads = lambda number: OWN
     client = cast("NatsClient", servers)
     consumers = Consumers(client, "shard-0", "m")
-    homing = Homing(client, "shard-0", consumers, lambda: own, lambda: 0, lambda number: None)
-    homing.led(consumers.number(), OWN)
-    assert homing._pause_s == AT_HOME_S
+    local_leader = LocalLeader(
+        client, "shard-0", consumers, lambda: own, lambda: 0, lambda number: None
+    )
+    local_leader.note_leader(consumers.number(), OWN)
+    assert local_leader._pause_s == LOCAL_S
 
 
 async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
