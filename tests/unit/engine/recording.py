@@ -13,7 +13,7 @@ from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 if TYPE_CHECKING:
     import pytest
 
-    from grid_member.engine.log.log import Clock, Feed
+    from grid_member.engine.log.log import Clock, RecordConsumer
     from grid_member.engine.state.operations import Operation, Record
 
 O = TypeVar("O", bound="Operation")  # noqa: E741
@@ -27,11 +27,11 @@ class RecordingLog(MemoryLog):
         super().__init__(clock, shard)
         self.records: list[Record] = []
         self.refuses = False
-        self._told: Feed | None = None
+        self._told: RecordConsumer | None = None
 
-    def start(self, feed: Feed) -> None:
-        self._told = feed
-        super().start(feed)
+    def start(self, consumer: RecordConsumer) -> None:
+        self._told = consumer
+        super().start(consumer)
 
     def append(self, record: Record) -> None:
         self.records.append(record)

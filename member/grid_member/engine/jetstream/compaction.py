@@ -89,7 +89,7 @@ class Compactor:
         """Hear how large the log is."""
         self._log_bytes = log_bytes
 
-    def fed(self, size_bytes: int) -> None:
+    def count_record(self, size_bytes: int) -> None:
         """Hear of a record's size."""
         self._log_bytes += size_bytes + RECORD_BYTES
 

@@ -34,7 +34,7 @@ _ACK_TOKENS: Final = (9, 12)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Fed(NamedTuple):
+class StreamMessage(NamedTuple):
     """A message of the stream."""
 
     sequence: int
@@ -42,10 +42,10 @@ class Fed(NamedTuple):
     payload: bytes
 
 
-Take: TypeAlias = "Callable[[Sequence[Fed]], None]"
+Take: TypeAlias = "Callable[[Sequence[StreamMessage]], None]"
 
 
-class FeedGapError(Exception):
+class ConsumerGapError(Exception):
     """Messages that were not seen are not in the stream any more."""
 
 
@@ -62,7 +62,7 @@ def place(reply: bytes) -> tuple[int, int, int]:
     return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 2]) // 1_000_000
 
 
-class StreamFeed:
+class StreamConsumer:
     """One stream's messages for one member."""
 
     def __init__(
@@ -74,7 +74,7 @@ class StreamFeed:
         take: Take,
         lost: Callable[[], None],
     ) -> None:
-        """Make a feed that has not begun.
+        """Make a consumer that has not begun.
 
         Args:
             client: connected to the member's own server.
@@ -152,12 +152,12 @@ class StreamFeed:
             self._broken.clear()
             made = await self._made()
             if made:
-                await self._fed()
+                await self._consume()
             self._leave()
             if not made:
                 await asyncio.sleep(RETRY_S)
 
-    async def _fed(self) -> None:
+    async def _consume(self) -> None:
         """Be fed until that is in doubt, by the own server as soon as that can be."""
         staying = asyncio.get_running_loop().create_task(self._local_leader.keep())
         try:
@@ -249,7 +249,7 @@ class StreamFeed:
         self._heard_s = asyncio.get_running_loop().time()
         if not self._complete.is_set():
             return
-        fed: list[Fed] = []
+        fed: list[StreamMessage] = []
         last, last_ms, consumed = self._last, self._last_ms, self._consumed
         for message in messages:
             if message.headers and status(message.headers) is not None:
@@ -271,14 +271,14 @@ class StreamFeed:
                 self._complete.clear()
                 break
             last, last_ms = sequence, timestamp_ms
-            fed.append(Fed(sequence, timestamp_ms, message.payload))
+            fed.append(StreamMessage(sequence, timestamp_ms, message.payload))
         self._last, self._last_ms, self._consumed = last, last_ms, consumed
         if fed:
             self._hand_over(fed)
         if not self._complete.is_set():
             self._lost()
 
-    def _hand_over(self, fed: Sequence[Fed]) -> None:
+    def _hand_over(self, fed: Sequence[StreamMessage]) -> None:
         """Have messages taken; nobody knows which of them were when that fails: none is skipped."""
         try:
             self._take(fed)

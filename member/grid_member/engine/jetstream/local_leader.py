@@ -38,7 +38,7 @@ _log: Final = logging.getLogger("grid.engine.nats")
 
 
 class LocalLeader:
-    """Looks who leads the consumer of one feed."""
+    """Looks who leads the server-side consumer of one stream consumer."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class LocalLeader:
         """Until the next look."""
 
     def note_leader(self, number: int, leader: str | None) -> None:
-        """Hear which consumer feeds from now on, and who leads it."""
+        """Hear which consumer delivers from now on, and who leads it."""
         self._number = number
         own = self._own_server()
         away = leader is not None and own is not None and leader != own

@@ -1,7 +1,7 @@
 """The log of several members: one stream that a quorum of nats-servers agrees on.
 
 A record is published without waiting for an acknowledgement and is answered when it comes back in
-the member's own feed.
+the member's own consumer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.jetstream.clock_skew import Pace
 from grid_member.engine.jetstream.compaction import RECORD_BYTES, Compactor
-from grid_member.engine.jetstream.consumer import StreamFeed
+from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.jetstream.mismatch import give_up_lost
-from grid_member.engine.jetstream.publisher import Outbox
+from grid_member.engine.jetstream.publisher import Publisher
 from grid_member.engine.jetstream.replay import Chunk, replayed
 from grid_member.engine.jetstream.retry import until_longer
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.log.log import Feed
+from grid_member.engine.log.log import RecordConsumer
 from grid_member.engine.state.codec import (
     CodecError,
     NewerError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from grid_member.engine.io.ground import Ground
-    from grid_member.engine.jetstream.consumer import Fed
+    from grid_member.engine.jetstream.consumer import StreamMessage
     from grid_member.engine.jetstream.replay import GiveUp, Source
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
@@ -69,8 +69,8 @@ _SHORT: Final = (
 )
 
 
-class SharedFeed(Feed, Protocol):
-    """A feed whose records may be lost from sight."""
+class SharedRecordConsumer(RecordConsumer, Protocol):
+    """A consumer whose records may be lost from sight."""
 
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Take records of which nobody can tell what became, or will."""
@@ -90,7 +90,7 @@ class JetStreamLog:
     refusal: Refused | None = None
     created = ""
     """When the stream was made, as servers told before the last replay."""
-    _feed: SharedFeed | None = None
+    _consumer: SharedRecordConsumer | None = None
     _last = 0
     _last_ms: int | None = None
     """The time of that record, as the stream has it; None: only a snapshot knew it, and does
@@ -115,7 +115,7 @@ class JetStreamLog:
         *,
         source: Source,
         own_server: Callable[[], str | None],
-        feeder: Callable[[], str | None],
+        stream_consumer: Callable[[], str | None],
         trouble: Callable[[], str | None] = lambda: None,
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
@@ -132,7 +132,7 @@ class JetStreamLog:
             member: the member's UUID, 16 bytes.
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
-            feeder: the name of the server that records are to come from, None: from any.
+            stream_consumer: the name of the server that records are to come from, None: from any.
             trouble: what keeps servers from storing and what to do, None: nothing is known.
             short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
@@ -149,11 +149,13 @@ class JetStreamLog:
         self._source, self._lost_log = source, give_up
         self._trouble, self._short = trouble, short
         self._time_of, self._timed = time_of, timed
-        self._outbox = Outbox(client, stream, self._give_up, self._reject)
+        self._publisher = Publisher(client, stream, self._give_up, self._reject)
         self._compactor = Compactor(client, stream, own_server)
         self._pace = Pace()
         incarnation = f"{member.hex()}-{secrets.token_hex(INCARNATION_BYTES)}"
-        self._messages = StreamFeed(client, stream, incarnation, feeder, self._fed, self._lost)
+        self._messages = StreamConsumer(
+            client, stream, incarnation, stream_consumer, self._take_messages, self._lost
+        )
 
     @property
     def shard(self) -> int:
@@ -163,16 +165,16 @@ class JetStreamLog:
     @property
     def crowded(self) -> bool:
         """Whether so much is on its way that operations had better wait and share a record."""
-        return len(self._outbox) >= MAX_IN_FLIGHT
+        return len(self._publisher) >= MAX_IN_FLIGHT
 
     def carries(self, counter: int) -> bool:
         """Tell whether the record of this incarnation with that counter is on its way."""
-        return counter in self._outbox
+        return counter in self._publisher
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum took a record of this member lately, as far as there was one."""
-        oldest_s = self._outbox.oldest_s
+        oldest_s = self._publisher.oldest_s
         return self.refusal is None and (
             oldest_s is None or asyncio.get_running_loop().time() - oldest_s < CONTACT_S
         )
@@ -180,7 +182,7 @@ class JetStreamLog:
     def replay(self) -> Steps:
         """Yield the last snapshot's parts, then everything behind it that the stream holds now.
 
-        Blocks; on a thread of its own, before `start` or while the feed has lost records.
+        Blocks; on a thread of its own, before `start` or while the consumer has lost records.
 
         Raises:
             EngineError: what is stored is damaged.
@@ -208,10 +210,10 @@ class JetStreamLog:
     def _begun(self, created: str) -> None:
         self.created = created
 
-    def start(self, feed: Feed) -> None:
-        """Take records from now on and tell the feed about those of all members."""
-        self._feed = feed  # type: ignore[assignment]  # a shard of a cluster is more than a Feed
-        self._outbox.start()
+    def start(self, consumer: RecordConsumer) -> None:
+        """Take records from now on and tell the consumer about those of all members."""
+        self._consumer = consumer  # type: ignore[assignment]  # a shard of a cluster is more than a RecordConsumer
+        self._publisher.start()
         self._compactor.count(self._stored_bytes)
         self._messages.start(self._last, self._last_ms)
 
@@ -233,7 +235,7 @@ class JetStreamLog:
         await until_longer(self._client, error, delay_s)
 
     def resume(self) -> None:
-        """Feed what is behind the last replay."""
+        """Consume what is behind the last replay."""
         self._distrusted = False
         self._compactor.count(self._stored_bytes)
         self._messages.resume(self._last, self._last_ms)
@@ -244,24 +246,24 @@ class JetStreamLog:
         return self._damaged
 
     def append(self, record: Record) -> None:
-        """Publish a record; the feed hears of it later."""
+        """Publish a record; the consumer hears of it later."""
         if self._damaged or self._distrusted:
             asyncio.get_running_loop().call_soon(self._give_up, [record])
         else:
-            self._outbox.append(record)
+            self._publisher.append(record)
 
     def withdraw(self) -> list[Record]:
         """Forget what is on its way and return it: it can have no effect any more."""
-        return self._outbox.withdraw()
+        return self._publisher.withdraw()
 
     def forget(self, counters: Iterable[int]) -> None:
         """Send those records no more: they are in the log."""
-        self._outbox.forget(counters)
+        self._publisher.forget(counters)
 
     def connected(self) -> None:
         """Go on over a new connection to the server."""
         self._messages.renew()
-        self._outbox.connected()
+        self._publisher.republish()
 
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Tell whether a snapshot is to replace the log now; find out before, when it is large."""
@@ -273,19 +275,19 @@ class JetStreamLog:
 
     def lose_patience(self, within_s: float) -> None:
         """Give up what does not come back in that time, whether sent already or later."""
-        self._outbox.lose_patience(within_s)
+        self._publisher.lose_patience(within_s)
 
     async def close(self) -> None:
-        """Wait a little for what is on its way, then end the feed."""
-        await self._outbox.close(CLOSE_S if self.refusal is None else 0.0)
+        """Wait a little for what is on its way, then end the consumer."""
+        await self._publisher.close(CLOSE_S if self.refusal is None else 0.0)
         await self._compactor.close()
         await self._messages.close()
 
     # From the stream
 
-    def _fed(self, messages: Sequence[Fed]) -> None:
-        feed = self._feed
-        if feed is None or self._damaged:
+    def _take_messages(self, messages: Sequence[StreamMessage]) -> None:
+        consumer = self._consumer
+        if consumer is None or self._damaged:
             return
         batch: list[Committed] = []
         try:
@@ -294,26 +296,26 @@ class JetStreamLog:
             self.fail(error)
         if self.refusal is not None and not self._damaged:
             self._contact(batch)
-        feed.committed(batch)
-        self._outbox.heard()
+        consumer.committed(batch)
+        self._publisher.note_quorum()
         if not self.crowded:
-            feed.room()
+            consumer.room()
         if self._returned_s >= 0:
             self._batch_returned()
 
-    def _committed(self, message: Fed) -> Committed:
+    def _committed(self, message: StreamMessage) -> Committed:
         sequence, timestamp_ms, payload = message
-        self._compactor.fed(len(payload))
+        self._compactor.count_record(len(payload))
         try:
             member, incarnation, counter = record_name(payload)
-            own = member == self._member and self._outbox.has_records_of(incarnation)
-            record = self._outbox.sent(counter, payload) if own else None
+            own = member == self._member and self._publisher.has_records_of(incarnation)
+            record = self._publisher.record_of(counter, payload) if own else None
             if record is None:  # else that spares reading it
                 record = decode_record(payload)
         except CodecError as error:
             raise self._damage_of(message, error) from None
         timestamp_ms = self._time_of(timestamp_ms)
-        sent_s = self._outbox.came_back(counter) if own else None
+        sent_s = self._publisher.take_off(counter) if own else None
         if sent_s is not None:
             self._returned_s, self._returned_ms = sent_s, timestamp_ms
             self.confirmed_s = sent_s
@@ -341,20 +343,20 @@ class JetStreamLog:
         self.refusal = Refused(Reason.UNAVAILABLE, str(error))
         asyncio.get_running_loop().call_soon(self._give_up_all)
 
-    def _damage_of(self, step: Fed | Chunk, error: CodecError) -> EngineError:
+    def _damage_of(self, step: StreamMessage | Chunk, error: CodecError) -> EngineError:
         what = "the image" if isinstance(step, Chunk) else f"record {step.sequence}"
         wrong = "" if isinstance(error, NewerError) else " is damaged"
         return EngineError(f"{what} of log {self._stream}{wrong}: {error}")
 
     def _lost(self) -> None:
-        if self._feed is not None:
-            self._feed.lost()
+        if self._consumer is not None:
+            self._consumer.lost()
 
     # To the stream
 
     def _reject(self, record: Record, refused: Refused) -> None:
-        if self._feed is not None:
-            self._feed.rejected([record], refused)
+        if self._consumer is not None:
+            self._consumer.rejected([record], refused)
 
     def _give_up_all(self) -> None:
         self._give_up(self.withdraw(), always=True)
@@ -367,5 +369,5 @@ class JetStreamLog:
         if self.refusal is None or not self._damaged:
             told = filter(None, (trouble, _SHORT if self._distrusted else _NO_QUORUM))
             self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(told))
-        if self._feed is not None and (records or always):
-            self._feed.unknown(records, self.refusal)
+        if self._consumer is not None and (records or always):
+            self._consumer.unknown(records, self.refusal)

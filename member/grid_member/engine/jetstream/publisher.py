@@ -1,4 +1,4 @@
-"""Records of this member on their way into a stream, until they come back in its feed.
+"""Records of this member on their way into a stream, until they come back in its consumer.
 
 One that does not come back is published again under its own counter, which the state machine
 applies once; after a time it is given up, its outcome unknown.
@@ -54,7 +54,7 @@ _TOO_LARGE: Final = Refused(
 )
 
 
-class _Sent:
+class _SentRecord:
     """A record on its way."""
 
     __slots__ = ("due_s", "first_s", "pause_s", "payload", "record", "sent_s", "untaken")
@@ -70,14 +70,14 @@ class _Sent:
         self.untaken = False
         """Whether nobody took it."""
 
-    def published(self, now_s: float, pause_s: float) -> None:
+    def note_publication(self, now_s: float, pause_s: float) -> None:
         """Note that it is published now, and again after the pause."""
         self.sent_s, self.pause_s = now_s, pause_s
         self.due_s = now_s + pause_s
         self.untaken = False
 
 
-class Outbox:
+class Publisher:
     """What one shard of this member has on its way."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Outbox:
         self._subject = f"grid.log.{stream}".encode()
         self._reply = client.unused_inbox() + b"."
         self._subscription: Subscription | None = None
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentRecord] = {}
         self._incarnation = 0
         self._published = 0
         """The counter of the last record that was published."""
@@ -131,7 +131,7 @@ class Outbox:
 
     def start(self) -> None:
         """Hear of what nobody took."""
-        self._subscription = self._client.subscribe(self._reply + b"*", self._untaken)
+        self._subscription = self._client.subscribe(self._reply + b"*", self._note_refusal)
 
     def append(self, record: Record) -> None:
         """Publish a record as soon as it may be."""
@@ -139,17 +139,17 @@ class Outbox:
         if record.incarnation != self._incarnation:
             self._incarnation, self._published = record.incarnation, 0
         now_s = loop.time()
-        self._sent[record.counter] = _Sent(record, encode_record(record), now_s)
+        self._sent[record.counter] = _SentRecord(record, encode_record(record), now_s)
         self.publish_next()
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look)
 
-    def sent(self, counter: int, payload: bytes) -> Record | None:
+    def record_of(self, counter: int, payload: bytes) -> Record | None:
         """Return the record of this incarnation that was sent as this payload."""
         own = self._sent.get(counter)
         return own.record if own is not None and own.payload == payload else None
 
-    def came_back(self, counter: int) -> float | None:
+    def take_off(self, counter: int) -> float | None:
         """Take a record of this incarnation off; return when it was sent first, None: none is."""
         sent = self._sent.pop(counter, None)
         if not self._sent and self._drained is not None and not self._drained.done():
@@ -160,7 +160,7 @@ class Outbox:
         """Return whether records of that incarnation are on their way."""
         return incarnation == self._incarnation
 
-    def heard(self) -> None:
+    def note_quorum(self) -> None:
         """Hear that the stream goes on: somebody leads it who has a quorum."""
         self._held = False
         self.publish_next()
@@ -177,7 +177,7 @@ class Outbox:
             self._sent.pop(counter, None)
         self.publish_next()
 
-    def connected(self) -> None:
+    def republish(self) -> None:
         """Publish again over a new connection: nobody knows what came of the former one."""
         self._held = False
         for counter in list(self._sent):
@@ -217,7 +217,7 @@ class Outbox:
         sent = self._sent.get(counter)
         if sent is None:
             return
-        sent.published(asyncio.get_running_loop().time(), pause_s)
+        sent.note_publication(asyncio.get_running_loop().time(), pause_s)
         try:
             self._client.publish(self._subject, sent.payload, self._reply + b"%d" % counter)
         except WireError as error:
@@ -225,7 +225,7 @@ class Outbox:
             del self._sent[counter]
             asyncio.get_running_loop().call_soon(self._rejected, sent.record, _TOO_LARGE)
 
-    def _untaken(self, messages: Sequence[Message]) -> None:
+    def _note_refusal(self, messages: Sequence[Message]) -> None:
         """Hear that nobody took a record: no server leads the stream now."""
         due_s = asyncio.get_running_loop().time() + NO_LEADER_RESEND_S
         for message in messages:
@@ -248,7 +248,7 @@ class Outbox:
         finally:
             self._timer = loop.call_later(LOOK_S, self._look) if self._sent else None
 
-    def _is_late(self, sent: _Sent, now_s: float) -> bool:
+    def _is_late(self, sent: _SentRecord, now_s: float) -> bool:
         hurried_s = now_s - max(sent.first_s, self._hurried_s)
         return now_s - sent.first_s > GIVE_UP_S or hurried_s > self._patience_s
 
@@ -261,9 +261,9 @@ class Outbox:
         if doubtful and self._asking is None and now_s >= self._asked_s + ASK_S:
             self._asked_s = now_s
             self._asking = asyncio.get_running_loop().create_task(self._ask(now_s))
-            self._asking.add_done_callback(self._answered)
+            self._asking.add_done_callback(self._note_answer)
 
-    def _due(self, now_s: float) -> list[_Sent]:
+    def _due(self, now_s: float) -> list[_SentRecord]:
         return [
             sent
             for counter, sent in self._sent.items()
@@ -282,7 +282,7 @@ class Outbox:
                 self._publish(sent.record.counter, min(2 * sent.pause_s, LONGEST_RESEND_S))
         self.publish_next()
 
-    def _answered(self, asking: asyncio.Task[None]) -> None:
+    def _note_answer(self, asking: asyncio.Task[None]) -> None:
         self._asking = None
         error = None if asking.cancelled() else asking.exception()
         if error is not None:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.jetstream.consumer import Fed, place
+from grid_member.engine.jetstream.consumer import StreamMessage, place
 from grid_member.engine.jetstream.mismatch import api, give_up_lost, info, look, time_in
 from grid_member.engine.jetstream.snapshots import OvertakenError, snapshot_stream
 from grid_member.engine.nats.admin.consumers import HEARTBEAT_S, consumer_config
@@ -62,7 +62,7 @@ def replayed(
     stream: str,
     made: Callable[[str], None] = _ignore,
     give_up: GiveUp = give_up_lost,
-) -> Generator[Chunk | Fed, None, None]:
+) -> Generator[Chunk | StreamMessage, None, None]:
     """Yield the last snapshot of a log, then all messages behind it that it holds now, in order.
 
     Args:
@@ -124,7 +124,7 @@ def _read_snapshot(client: BlockingClient, stream: str, end: SnapshotEnd) -> Ite
         raise EngineError(f"{snapshot_stream(stream)}: the image of {end.log} is damaged")
 
 
-def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[Fed]:
+def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[StreamMessage]:
     """Yield every message of a stream that comes behind `after`, up to `last`."""
     server, name, messages = _consumed(client, stream, after)
     idle = 0
@@ -142,7 +142,7 @@ def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterato
             _check_purged(client, stream, after)
             raise LackingError(stream, server)
         after = sequence
-        yield Fed(sequence, timestamp_ms, message.payload)
+        yield StreamMessage(sequence, timestamp_ms, message.payload)
         if sequence >= last:
             break
     _leave(client, stream, name)

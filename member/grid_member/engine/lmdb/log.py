@@ -2,8 +2,8 @@
 
 One writer thread commits what has arrived together: a small group of records with one write into
 the WAL, a large one, and what the WAL has when it is full, as one transaction of LMDB, which
-syncs the data pages, then writes the page that makes them count. Only then does the feed hear of
-it. LMDB copies on write: nothing has to be recovered after a crash, and the WAL is replayed.
+syncs the data pages, then writes the page that makes them count. Only then does the consumer hear
+of it. LMDB copies on write: nothing has to be recovered after a crash, and the WAL is replayed.
 
 A structure with `fsync: false` gets the same treatment, which is more than it asks for: LMDB
 without sync may break as a whole at power loss, and the structures share it.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.lmdb.tables import Environments, Tables
-    from grid_member.engine.log.log import Clock, Feed, Steps
+    from grid_member.engine.log.log import Clock, RecordConsumer, Steps
     from grid_member.engine.state.operations import Record
     from grid_member.engine.state.snapshot import Snapshot
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
@@ -102,7 +102,7 @@ class LmdbLog:
         self.refusal: Refused | None = None
         """Why nothing can be stored now; None when it can, as far as is known."""
         self._failing = False
-        self._feed: Feed | None = None
+        self._consumer: RecordConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: Writer | None = None
         self._inbox = Inbox()
@@ -137,14 +137,14 @@ class LmdbLog:
 
     # The event loop's side
 
-    def start(self, feed: Feed) -> None:
+    def start(self, consumer: RecordConsumer) -> None:
         """Take records from now on; a thread writes them."""
-        self._feed = feed
+        self._consumer = consumer
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._write, f"grid-log-{self._shard}")
 
     def append(self, record: Record) -> None:
-        """Take a record; the feed hears of it once it is synced."""
+        """Take a record; the consumer hears of it once it is synced."""
         self._inbox.append(record)
 
     def lose_patience(self, within_s: float) -> None:
@@ -264,7 +264,7 @@ class LmdbLog:
             self._failing = False
             _log.warning("the log of shard %d takes writes again", self._shard)
         batch = committed_at(group, sequence + 1, timestamp_ms)
-        self._tell(lambda feed: feed.committed(batch))
+        self._tell(lambda consumer: consumer.committed(batch))
         return None
 
     def _is_kept(self, sequence: int, value: bytes) -> bool | None:
@@ -285,7 +285,7 @@ class LmdbLog:
         while isinstance(kept, Exception):
             self._refuse(f"it cannot be read back: {kept}")
             # what is in the batch waits for nothing now
-            self._tell(lambda feed: feed.committed(()))
+            self._tell(lambda consumer: consumer.committed(()))
             if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
                 return None
             kept = self._read_back(sequence, value)
@@ -319,15 +319,15 @@ class LmdbLog:
             self._tables.environment.close()
             self._tables = None
 
-    def _tell(self, news: Callable[[Feed], None]) -> None:
-        if self._loop is not None and self._feed is not None:
+    def _tell(self, news: Callable[[RecordConsumer], None]) -> None:
+        if self._loop is not None and self._consumer is not None:
             # A closed loop has nobody left to answer.
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(news, self._feed)
+                self._loop.call_soon_threadsafe(news, self._consumer)
 
     def _reject(self, records: list[Record], refusal: Refused | None = None) -> None:
         refusal = refusal or self.refusal or Refused(Reason.UNAVAILABLE, _REFUSED)
-        self._tell(lambda feed: feed.rejected(records, refusal))
+        self._tell(lambda consumer: consumer.rejected(records, refusal))
 
     # Room
 
@@ -352,8 +352,8 @@ class LmdbLog:
                 self._wal.make()
             self.refusal = None
         elif self._job is None and self._space.worth_compacting(self._stored_bytes):
-            # the feed asks whether a snapshot is wanted
-            self._tell(lambda feed: feed.committed(()))
+            # the consumer asks whether a snapshot is wanted
+            self._tell(lambda consumer: consumer.committed(()))
 
     def _fits(self, group: list[Record], size_bytes: int) -> bool:
         """Tell whether the disk has room for what the group stores; purging makes some."""

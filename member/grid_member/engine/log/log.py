@@ -1,7 +1,7 @@
 """The log: what makes operations durable, and gives them an order and a time.
 
 A log keeps records, and from time to time a snapshot of the state that replaces the records up to
-its sequence. It tells its feed of each record exactly once: committed, in order, or rejected.
+its sequence. It tells its consumer of each record exactly once: committed, in order, or rejected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def committed_at(records: Iterable[Record], first: int, timestamp_ms: int) -> li
     return [Committed(place, timestamp_ms, one) for place, one in enumerate(records, first)]
 
 
-class Feed(Protocol):
+class RecordConsumer(Protocol):
     """Hears what became of records, on the event loop's thread."""
 
     def committed(self, batch: Sequence[Committed]) -> None:
@@ -92,17 +92,17 @@ class Log(Protocol):
             EngineError: what is stored is damaged.
         """
 
-    def start(self, feed: Feed) -> None:
-        """Take records from now on and tell feed about them."""
+    def start(self, consumer: RecordConsumer) -> None:
+        """Take records from now on and tell the consumer about them."""
 
     def append(self, record: Record) -> None:
-        """Take a record; the feed hears of it, perhaps before this returns."""
+        """Take a record; the consumer hears of it, perhaps before this returns."""
 
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Tell whether so much of the log is garbage that a snapshot should replace it."""
 
     def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot of the state at the last record that the feed was told of.
+        """Store a snapshot of the state at the last record that the consumer was told of.
 
         The records up to it are purged once the snapshot is safe; until then both are kept.
         """
@@ -136,11 +136,11 @@ class MemoryLog:
         """Nothing is refused."""
         self._clock = clock
         self._shard = shard
-        self._feed: Feed | None = None
+        self._consumer: RecordConsumer | None = None
         self._sequence = 0
         self._timestamp_ms = 0
         self._waiting: deque[Record] = deque()
-        self._feeding = False
+        self._consuming = False
 
     @property
     def shard(self) -> int:
@@ -151,25 +151,25 @@ class MemoryLog:
         """Yield nothing."""
         yield from ()
 
-    def start(self, feed: Feed) -> None:
+    def start(self, consumer: RecordConsumer) -> None:
         """Commit records from now on at once."""
-        self._feed = feed
+        self._consumer = consumer
 
     def append(self, record: Record) -> None:
-        """Commit the record; one that comes from inside the feed waits its turn."""
-        waiting, feed = self._waiting, self._feed
+        """Commit the record; one that comes from inside the consumer waits its turn."""
+        waiting, consumer = self._waiting, self._consumer
         waiting.append(record)
-        if self._feeding or feed is None:
+        if self._consuming or consumer is None:
             return
-        self._feeding = True
+        self._consuming = True
         try:
             while waiting:
                 self._sequence += 1
                 self._timestamp_ms = max(self._timestamp_ms, self._clock())
                 fields = self._sequence, self._timestamp_ms, waiting.popleft()
-                feed.committed([made(Committed, fields)])
+                consumer.committed([made(Committed, fields)])
         finally:
-            self._feeding = False
+            self._consuming = False
 
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Never: there is no garbage."""
@@ -182,5 +182,5 @@ class MemoryLog:
         """Nothing is waited for."""
 
     async def close(self) -> None:
-        """Release the feed."""
-        self._feed = None
+        """Release the consumer."""
+        self._consumer = None

@@ -57,7 +57,7 @@ def new_shard(
         member,
         source=source,
         own_server=lambda: None if alone else identity.server_name,
-        feeder=lambda: None if alone or shards.leaving else identity.server_name,
+        stream_consumer=lambda: None if alone or shards.leaving else identity.server_name,
         trouble=lambda: shards.trouble,
         short=shards.damage.short,
         time_of=shards.time_of,

@@ -165,7 +165,7 @@ class ReplicatedShard(InFlightShard):
         self.leasehold.hold(until_s)
         self._look_for_lease()
 
-    # Feed
+    # Consumer
 
     def committed(self, batch: Sequence[Committed]) -> None:
         """Apply the records; answer what this incarnation sent, and the reads that waited."""

@@ -59,7 +59,7 @@ class SharedLog(Log, Protocol):
         """Wait until reading it again may help, as `again.until_longer`."""
 
     def resume(self) -> None:
-        """Feed what is behind the last replay."""
+        """Consume what is behind the last replay."""
 
     def fail(self, error: EngineError) -> None:
         """Take nothing any more."""

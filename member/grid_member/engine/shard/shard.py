@@ -244,7 +244,7 @@ class Shard:
             self._batching.end()
         await self._log.close()
 
-    # Feed
+    # Consumer
 
     def committed(self, batch: Sequence[Committed]) -> None:
         """Apply the records and answer those that this member sent in this incarnation."""

@@ -18,7 +18,7 @@ from tests.unit.engine.forward.bus import Bus, Connection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.log.log import Feed
+    from grid_member.engine.log.log import RecordConsumer
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Record
@@ -41,7 +41,7 @@ class EchoLog(HandLog):
     owner: ReplicatedShard
     quorum = True
 
-    def start(self, feed: Feed) -> None:
+    def start(self, consumer: RecordConsumer) -> None:
         """Bring records back from now on."""
 
     def append(self, record: Record) -> None:

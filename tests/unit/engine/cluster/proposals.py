@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import EngineError, Refused
-    from grid_member.engine.log.log import Feed, Steps
+    from grid_member.engine.log.log import RecordConsumer, Steps
     from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Snapshot
@@ -53,7 +53,7 @@ class HandLog:
             raise self.unreadable.pop(0)
         yield from list(self.kept)
 
-    def start(self, feed: Feed) -> None:
+    def start(self, consumer: RecordConsumer) -> None:
         """Take records."""
 
     def append(self, record: Record) -> None:

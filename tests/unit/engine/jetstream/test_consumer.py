@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import compact_always
-from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ async def test_who_missed_records_of_a_log_that_is_empty_now_reads_its_image(
 ) -> None:
     written, _ = await world.in_snapshot()
     assert (await world.state())["messages"] == 0
-    late, feed = world.member(), StateFeed()
+    late, consumer = world.member(), StateConsumer()
     late._last, late._last_ms = after, 1 if after else None
-    late.start(feed)
+    late.start(consumer)
     # No record comes that would tell.
-    await until(lambda: feed.losses)
-    await asyncio.to_thread(feed.load, late)
-    found = feed.state.snapshot()
+    await until(lambda: consumer.losses)
+    await asyncio.to_thread(consumer.load, late)
+    found = consumer.state.snapshot()
     assert list(snapshot.parts(found, ordered=True)) == list(snapshot.parts(written, ordered=True))
     late.resume()
     await world.write(COUNT + 1, COUNT + 1)
-    await until(lambda: feed.state.sequence == COUNT + 1)
-    assert feed.losses == 1
+    await until(lambda: consumer.state.sequence == COUNT + 1)
+    assert consumer.losses == 1
 
 
 async def test_who_has_all_of_a_log_that_is_empty_now_reads_nothing_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, feed = world.member(), StateFeed()
-    log.start(feed)
-    await until(lambda: feed.state.sequence == COUNT)
+    log, consumer = world.member(), StateConsumer()
+    log.start(consumer)
+    await until(lambda: consumer.state.sequence == COUNT)
     await world.in_snapshot()
     assert (await world.state())["messages"] == 0
     heartbeats: list[bytes] = []
@@ -60,7 +60,7 @@ async def test_who_has_all_of_a_log_that_is_empty_now_reads_nothing_anew(
     monkeypatch.setattr(log._messages, "_control", heard)
     await until(lambda: heartbeats)
     assert b"Nats-Last-Stream: %d" % COUNT in heartbeats[0]
-    assert feed.losses == 0
+    assert consumer.losses == 0
     await world.write(COUNT + 1, COUNT + 1)
-    await until(lambda: feed.state.sequence == COUNT + 1)
-    assert feed.losses == 0
+    await until(lambda: consumer.state.sequence == COUNT + 1)
+    assert consumer.losses == 0

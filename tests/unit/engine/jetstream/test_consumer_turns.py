@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.jetstream.consumer import StreamFeed
+from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.jetstream.local_leader import LOCAL_S, NO_COPY_S, SOON_S, TRIES, LocalLeader
 from grid_member.engine.nats.admin.consumers import Consumers
 from grid_member.engine.nats.admin.peers import peer_id
@@ -78,7 +78,7 @@ class Servers:
             raise RequestTimeoutError("no answer in time")
         return told({"cluster": {"leader": self.leaders[name]}})
 
-    def feed(self, name: str, *sequences: int) -> None:
+    def consumer(self, name: str, *sequences: int) -> None:
         """Send what a consumer of everything sends."""
         replies = [b"$JS.ACK.s.c.1.%d.%d.1000000.0" % (one, one) for one in sequences]
         self.takes[name]([Message(b"", reply, b"", b"", 1) for reply in replies])
@@ -215,7 +215,7 @@ async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
     servers = Servers()
     servers.leads = lambda number: OTHER if number < 3 else OWN
     client, taken = cast("NatsClient", servers), list[int]()
-    one = StreamFeed(
+    one = StreamConsumer(
         client,
         "shard-0",
         "m",
@@ -226,16 +226,16 @@ async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
     one.start(0)
     try:
         await until(lambda: servers.looks)
-        servers.feed("1", 1, 2)
+        servers.consumer("1", 1, 2)
         servers.takers = (OWN,)
         await until(lambda: "hear 3" in servers.done)
         assert servers.done == [
             *("hear 1", "make 1"),
             *("make 2", "delete 2", "make 3", "delete 1", "leave 1", "hear 3"),
         ]
-        servers.feed("1", 3)
+        servers.consumer("1", 3)
         assert taken == [1, 2], "what the one before sends is of no matter any more"
-        servers.feed("3", 1, 2, 3, 4)
+        servers.consumer("3", 1, 2, 3, 4)
         assert taken == [1, 2, 3, 4]
     finally:
         await one.close()
@@ -245,7 +245,7 @@ async def test_a_consumer_that_comes_while_the_feed_is_closed_is_left() -> None:
     servers = Servers()
     servers.leads = lambda number: OTHER if number == 1 else OWN
     client = cast("NatsClient", servers)
-    one = StreamFeed(client, "shard-0", "m", lambda: OWN, lambda fed: None, lambda: None)
+    one = StreamConsumer(client, "shard-0", "m", lambda: OWN, lambda fed: None, lambda: None)
     one.start(0)
     await until(lambda: servers.looks)
     servers.holding = asyncio.get_running_loop().create_future()

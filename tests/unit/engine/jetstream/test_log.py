@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.jetstream import log as log_module
 from grid_member.engine.jetstream import replay
-from grid_member.engine.jetstream.consumer import Fed
+from grid_member.engine.jetstream.consumer import StreamMessage
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.jetstream.mismatch import Found
 from grid_member.engine.jetstream.publisher import (
@@ -84,7 +84,7 @@ class DeafClient:
         return Answer(json.dumps({"cluster": {"leader": "m1", "replicas": replicas}}).encode())
 
 
-class StateFeed:
+class StateConsumer:
     """A state that is fed, and what it is told beside."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Stream:
     ) -> None:
         """Make a log with those arguments of its own."""
         self.client = DeafClient()
-        self.feed = StateFeed()
+        self.consumer = StateConsumer()
         self.log = JetStreamLog(
             cast("NatsClient", self.client),
             "shard-0",
@@ -132,11 +132,11 @@ class Stream:
             OWN,
             source=Source(lambda: None, "", ""),
             own_server=lambda: None,
-            feeder=lambda: None,
+            stream_consumer=lambda: None,
             time_of=time_of,
             timed=timed,
         )
-        self.log.start(self.feed)
+        self.log.start(self.consumer)
         self._sequence = 0
 
     def append(self, counter: int) -> None:
@@ -147,8 +147,8 @@ class Stream:
         fed = []
         for payload in payloads:
             self._sequence += 1
-            fed.append(Fed(self._sequence, 1000, payload))
-        self.log._fed(fed)
+            fed.append(StreamMessage(self._sequence, 1000, payload))
+        self.log._take_messages(fed)
 
     def taken(self) -> list[bytes]:
         """Return what was published since."""
@@ -180,8 +180,8 @@ async def test_a_lost_record_of_a_large_burst_is_not_taken_for_a_copy(stream: St
     stream.take(first)
     while others := [payload for payload in stream.taken() if payload != first]:
         stream.take(*others)
-    assert stream.feed.without_effect == []
-    assert len(stream.feed.state.maps.found["m"].entries) == count
+    assert stream.consumer.without_effect == []
+    assert len(stream.consumer.state.maps.found["m"].entries) == count
 
 
 async def test_a_burst_goes_out_as_soon_as_what_is_before_it_came_back(stream: Stream) -> None:
@@ -197,12 +197,12 @@ async def test_nothing_goes_into_a_log_that_is_not_the_one_that_was_read(stream:
     stream.append(1)
     for _ in range(2):
         stream.log.distrust(ShortError("shard-1", 2))
-    assert [one.counter for one in stream.feed.unknown_records] == [1]
+    assert [one.counter for one in stream.consumer.unknown_records] == [1]
     assert stream.log.refusal is not None
     assert "the log lacks what this member has read of it" in stream.log.refusal.message
     assert len(stream.taken()) == 1
     stream.append(2)  # that is how it is found out whether it goes on
-    await condition(lambda: len(stream.feed.unknown_records) == 2)
+    await condition(lambda: len(stream.consumer.unknown_records) == 2)
     assert stream.taken() == []
     stream.log.resume()
     stream.append(3)
@@ -249,7 +249,7 @@ async def test_what_waits_goes_out_when_the_stream_goes_on(stream: Stream) -> No
 async def test_what_nobody_took_is_sent_again_without_asking(stream: Stream) -> None:
     stream.append(1)
     sent = stream.taken()
-    stream.log._outbox._untaken([cast("Message", Untaken(b"_INBOX.x.1"))])
+    stream.log._publisher._note_refusal([cast("Message", Untaken(b"_INBOX.x.1"))])
     await condition(lambda: stream.client.published == sent, RESEND_S / 2)
     assert stream.client.asked == 0
 
@@ -262,7 +262,7 @@ async def test_what_can_never_be_sent_is_refused_at_once_and_holds_nothing_up(
     stream.log.append(large)
     stream.append(2)
     await asyncio.sleep(0)
-    assert stream.feed.rejected_records == [large]
+    assert stream.consumer.rejected_records == [large]
     assert len(stream.client.published) == 1
     await condition(lambda: len(stream.client.published) == 2)
 
@@ -300,16 +300,16 @@ async def test_who_lost_patience_waits_only_for_so_long(stream: Stream) -> None:
     stream.append(1)
     stream.log.lose_patience(0.2)
     stream.append(2)
-    await condition(lambda: len(stream.feed.unknown_records) == 2, 5)
+    await condition(lambda: len(stream.consumer.unknown_records) == 2, 5)
     assert stream.log.refusal is not None
     stream.append(3)
-    await condition(lambda: len(stream.feed.unknown_records) == 3, 5)
+    await condition(lambda: len(stream.consumer.unknown_records) == 3, 5)
 
 
 async def test_a_damaged_log_publishes_nothing(stream: Stream) -> None:
     stream.log.fail(EngineError("damaged"))
     stream.append(1)
-    await condition(lambda: len(stream.feed.unknown_records) == 1, 5)
+    await condition(lambda: len(stream.consumer.unknown_records) == 1, 5)
     assert stream.taken() == []
 
 
@@ -317,8 +317,8 @@ async def test_a_damaged_log_says_that_it_refuses_also_when_nothing_was_sent(
     stream: Stream,
 ) -> None:
     stream.log.fail(EngineError("damaged"))
-    await condition(lambda: bool(stream.feed.refusals), 5)
-    assert stream.feed.refusals == [stream.log.refusal]
+    await condition(lambda: bool(stream.consumer.refusals), 5)
+    assert stream.consumer.refusals == [stream.log.refusal]
 
 
 async def test_a_member_that_is_too_old_for_a_record_says_so_and_speaks_of_no_damage(

@@ -14,7 +14,7 @@ from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import compact_always
-from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
@@ -32,30 +32,30 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mismatch, "LOOK_S", 0.01)
 
 
-async def followed(world: World) -> tuple[JetStreamLog, StateFeed]:
+async def followed(world: World) -> tuple[JetStreamLog, StateConsumer]:
     """Make a member that knows the state of a log which has lost its last snapshot."""
     await world.in_snapshot()
-    log, feed = world.member(), StateFeed()
-    await asyncio.to_thread(feed.load, log)
-    log.start(feed)
+    log, consumer = world.member(), StateConsumer()
+    await asyncio.to_thread(consumer.load, log)
+    log.start(consumer)
     await world.write(COUNT + 1, LAST)
-    await until(lambda: feed.state.sequence == LAST)
+    await until(lambda: consumer.state.sequence == LAST)
     await answered(world.client, "STREAM.PURGE.log", {"seq": FIRST})
-    return log, feed
+    return log, consumer
 
 
 async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_left_of(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log, feed = await followed(world)
+    log, consumer = await followed(world)
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)  # the log is small
     await until(lambda: log.wants_snapshot(0))
     assert "the last snapshot of log was lost by all servers" in caplog.text
-    log.store_snapshot(feed.state.snapshot())
+    log.store_snapshot(consumer.state.snapshot())
     await until(lambda: log._compactor.snapshots == 1)
-    again = StateFeed()
+    again = StateConsumer()
     await asyncio.to_thread(again.load, world.member())
-    found, known = again.state.snapshot(), feed.state.snapshot()
+    found, known = again.state.snapshot(), consumer.state.snapshot()
     assert list(snapshot.parts(found, ordered=True)) == list(snapshot.parts(known, ordered=True))
 
 

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream import mismatch, replay
 from grid_member.engine.jetstream.compaction import Compactor
-from grid_member.engine.jetstream.consumer import Fed, place
+from grid_member.engine.jetstream.consumer import StreamMessage, place
 from grid_member.engine.jetstream.replay import Chunk, replayed
 from grid_member.engine.jetstream.snapshots import (
     OtherLogError,
@@ -30,7 +30,7 @@ from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cleaned import compact_always
-from tests.unit.engine.jetstream.worlds import COUNT, StateFeed, World
+from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer, World
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ async def test_an_image_knows_the_record_that_it_was_taken_at(world: World) -> N
     assert (end.log, end.log_ms) == (COUNT, last_ms)
     assert snapshot.sequence == COUNT
     assert (await world.state())["first_seq"] == COUNT + 1
-    again, feed = world.member(), StateFeed()
-    await asyncio.to_thread(feed.load, again)
+    again, consumer = world.member(), StateConsumer()
+    await asyncio.to_thread(consumer.load, again)
     # A member that has read it and no record writes the same.
-    again.start(feed)
+    again.start(consumer)
     assert again._messages.time_ms(COUNT) == last_ms
 
 
@@ -86,22 +86,22 @@ async def test_a_large_record_may_take_longer_than_other_answers(world: World) -
 
 async def test_a_log_goes_on_behind_a_record_that_is_purged(world: World) -> None:
     await world.in_snapshot()
-    log, feed = world.member(), StateFeed()
-    await asyncio.to_thread(feed.load, log)
-    log.start(feed)
+    log, consumer = world.member(), StateConsumer()
+    await asyncio.to_thread(consumer.load, log)
+    log.start(consumer)
     await world.write(COUNT + 1, COUNT + 2)
-    await until(lambda: feed.state.sequence == COUNT + 2)
-    assert feed.losses == 0
+    await until(lambda: consumer.state.sequence == COUNT + 2)
+    assert consumer.losses == 0
 
 
 async def test_who_read_an_image_of_another_log_reads_anew(world: World) -> None:
     await world.in_snapshot()
-    log, feed = world.member(), StateFeed()
-    await asyncio.to_thread(feed.load, log)
+    log, consumer = world.member(), StateConsumer()
+    await asyncio.to_thread(consumer.load, log)
     await world.replace(COUNT + 2)
-    log.start(feed)
-    await until(lambda: feed.losses or feed.state.sequence > COUNT)
-    assert (feed.losses, feed.state.sequence) == (1, COUNT)
+    log.start(consumer)
+    await until(lambda: consumer.losses or consumer.state.sequence > COUNT)
+    assert (consumer.losses, consumer.state.sequence) == (1, COUNT)
 
 
 async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
@@ -212,7 +212,7 @@ async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
     await world.in_snapshot()
     await world.replace(COUNT + 5)
     log = world.member()
-    log.start(StateFeed())
+    log.start(StateConsumer())
     await until(lambda: log._messages.last == COUNT + 5)
     named = "log has 1 to 15, its image was taken at 10 of another log"
     with pytest.raises(OvertakenError, match=named):
@@ -259,7 +259,7 @@ async def test_images_that_tell_no_time_are_compared_by_lengths(world: World) ->
     assert (end.log, end.log_ms) == (COUNT + 3, None)
     await world.replace(COUNT + 5)
     steps = await asyncio.to_thread(read, world)
-    assert [type(step) for step in steps][-2:] == [Fed, Fed]
+    assert [type(step) for step in steps][-2:] == [StreamMessage, StreamMessage]
 
 
 def test_an_end_without_a_time_is_what_it_was() -> None:

@@ -10,7 +10,7 @@ import pytest
 from grid_member.engine.jetstream import compaction, snapshots
 from grid_member.engine.nats.admin.streams import answered
 from tests.unit.engine.cleaned import compact_always
-from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
 
     monkeypatch.setattr(snapshots.SnapshotWriter, "_put", slowly)
     one, other = world.member(), world.member()
-    feed = StateFeed()
+    consumer = StateConsumer()
     if missing:
-        feed.state.sequence = COUNT
+        consumer.state.sequence = COUNT
     else:
-        one.start(feed)
-        await until(lambda: feed.state.sequence == COUNT)
+        one.start(consumer)
+        await until(lambda: consumer.state.sequence == COUNT)
     await until(lambda: one.wants_snapshot(0))
-    one.store_snapshot(feed.state.snapshot())
+    one.store_snapshot(consumer.state.snapshot())
     await under_way.wait()
 
     looks = 0
@@ -86,11 +86,11 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
         return held._replace(quiet_s=held.quiet_s - 3600)
 
     monkeypatch.setattr(compaction, "look_at", early)
-    log, feed = world.member(), StateFeed()
-    log.start(feed)
-    await until(lambda: feed.state.sequence == COUNT)
+    log, consumer = world.member(), StateConsumer()
+    log.start(consumer)
+    await until(lambda: consumer.state.sequence == COUNT)
     await until(lambda: log.wants_snapshot(0))
-    log.store_snapshot(feed.state.snapshot())
+    log.store_snapshot(consumer.state.snapshot())
     await until(lambda: log._compactor.snapshots == 1)
     end = await world.end()
     assert end is not None

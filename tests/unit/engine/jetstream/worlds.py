@@ -30,7 +30,7 @@ COUNT = 10
 """Records of the log when its snapshot is taken."""
 
 
-class StateFeed:
+class StateConsumer:
     """The state of a member, made as a shard makes it."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class World:
             OWN,
             source=self.source,
             own_server=lambda: None,
-            feeder=lambda: None,
+            stream_consumer=lambda: None,
         )
         self._members.append(log)
         return log
@@ -133,16 +133,16 @@ class World:
         Returns:
             It, and the time of the record that it was taken at, as the member was told.
         """
-        log, feed = self.member(), StateFeed()
-        log.start(feed)
-        await until(lambda: feed.state.sequence == COUNT)
+        log, consumer = self.member(), StateConsumer()
+        log.start(consumer)
+        await until(lambda: consumer.state.sequence == COUNT)
         await until(lambda: log.wants_snapshot(0))
-        snapshot = feed.state.snapshot()
+        snapshot = consumer.state.snapshot()
         log.store_snapshot(snapshot)
         await until(lambda: log._compactor.snapshots == 1)
         await log.close()
         self._members.remove(log)
-        return snapshot, feed.last_ms
+        return snapshot, consumer.last_ms
 
     async def end(self) -> SnapshotEnd | None:
         return (await look_at(self.client, self.log.name)).end

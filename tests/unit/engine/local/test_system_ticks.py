@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from grid_member.engine.log.log import Feed
+    from grid_member.engine.log.log import RecordConsumer
     from tests.unit.engine.conftest import Bench
 
 LARGE = b"v" * MAX_NOTE_BYTES
@@ -159,7 +159,7 @@ async def test_a_state_change_goes_on_without_what_the_log_refuses(
 class Feeding:
     """Stands between a log and its feed, and keeps what it tells."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: RecordConsumer) -> None:
         self._feed = feed
         self.rejections: list[Sequence[Record]] = []
 
@@ -181,7 +181,7 @@ async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(
     log = shard._log
     assert isinstance(log, lmdb_log.LmdbLog)
     feeding = Feeding(shard)
-    log._feed = feeding
+    log._consumer = feeding
     at_once: list[object] = []
     state = asyncio.ensure_future(driver.change_state(ClusterState.PASSIVE))
     await asyncio.sleep(0)

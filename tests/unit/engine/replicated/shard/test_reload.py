@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
-from grid_member.engine.jetstream import consumer as feed_module
-from grid_member.engine.jetstream.consumer import StreamFeed
+from grid_member.engine.jetstream import consumer as consumer_module
+from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import reload
@@ -24,7 +24,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from grid_member.engine.jetstream.consumer import Fed
+    from grid_member.engine.jetstream.consumer import StreamMessage
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.shard.shard import Shard
@@ -76,13 +76,13 @@ async def test_a_feed_does_not_go_on_behind_what_could_not_be_taken(
     taken: list[int] = []
     lost: list[int] = []
 
-    def take(messages: Sequence[Fed]) -> None:
+    def take(messages: Sequence[StreamMessage]) -> None:
         for one in messages:
             if one.sequence == 2 and not lost:
                 raise ValueError("planted")
             taken.append(one.sequence)
 
-    feed = StreamFeed(
+    feed = StreamConsumer(
         cast("NatsClient", client), "s", "m", lambda: None, take, lambda: lost.append(1)
     )
     feed.start(0)
@@ -106,7 +106,7 @@ async def following(
 ) -> AsyncIterator[list[int]]:
     """Follow a stream behind what was read of it; give how often it is to be read anew."""
     lost: list[int] = []
-    feed = StreamFeed(
+    feed = StreamConsumer(
         cast("NatsClient", client), "s", "m", lambda: None, lambda _: None, lambda: lost.append(1)
     )
     feed.start(after, after_ms)
@@ -120,7 +120,7 @@ async def following(
 async def test_a_stream_that_ends_before_what_was_read_of_it_is_read_anew(
     after_ms: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_module, "RETRY_S", 0.001)
+    monkeypatch.setattr(consumer_module, "RETRY_S", 0.001)
     client = OneConsumer()
     client.last = 2  # the one that is left lacks what the lost ones told of
     async with following(client, 5, after_ms) as lost:
