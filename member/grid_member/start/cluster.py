@@ -22,7 +22,7 @@ from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.server_records import LEAVING, REMOVED, SERVER
-from grid_member.engine.replicated.consistent_cut import MARK
+from grid_member.engine.replicated.consistent_cut import MARKER
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from grid_member.engine.replicated.lite_engine import LiteEngine
@@ -41,7 +41,7 @@ RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
 OF_MEMBERS: Final = (
     *(MEMBER, LEASE, LEFT, LOCK, BARRIER, SHUTDOWN, VOTE, INTERRUPT, REQUEST, OPERATION),
-    *(JOIN_LIST, MARK, SERVER, LEAVING, REMOVED, SEAT_PREFIX, "cp/"),
+    *(JOIN_LIST, MARKER, SERVER, LEAVING, REMOVED, SEAT_PREFIX, "cp/"),
 )
 """Begin the keys of system values that are about members, not about the data that they hold."""
 

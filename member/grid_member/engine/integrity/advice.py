@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.integrity.watermarks import REACHED_FILE
+from grid_member.engine.integrity.watermarks import WATERMARK_FILE
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
@@ -58,5 +58,5 @@ def advised(way: Way | None, member: str, directory: Path | None, *, everywhere:
         return f", which are all that hold it: {first}{RESTORE}"
     rest = ""
     if way is Way.GO_ON and directory is not None:
-        rest = _GO_ON.format(member=member, file=directory / CLUSTER / REACHED_FILE)
+        rest = _GO_ON.format(member=member, file=directory / CLUSTER / WATERMARK_FILE)
     return f": start all members, as others may hold it whole{rest}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
 from grid_member.engine.integrity.advice import Way, advised
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
@@ -113,7 +113,7 @@ class Damage:
         self._member = "this member"
         self._everywhere = False
         """Whether there is a stream that is whole nowhere, as far as is told."""
-        self.reached = Reached(directory, alone=alone, lite=lite)
+        self.watermarks = Watermarks(directory, alone=alone, lite=lite)
         """How far this member has read the logs."""
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
@@ -128,7 +128,7 @@ class Damage:
         """
         own = identity.server_name
         self._waits, self._member = waits, member_of(own)
-        self.reached.begin(system, identity)
+        self.watermarks.begin(system, identity)
         if self._directory is not None:
             self._looking = asyncio.get_running_loop().create_task(self._look(system, own))
 
@@ -140,9 +140,9 @@ class Damage:
     async def check(
         self, stream: Stream, created: str, read: State, current: Callable[[], State]
     ) -> None:
-        """See that what was read of a log is all of it, as `Reached.check`; tell what is not."""
+        """See that what was read of a log is all of it, as `Watermarks.check`; tell what is not."""
         try:
-            await self.reached.check(stream, created, read, current)
+            await self.watermarks.check(stream, created, read, current)
         except ShortError as error:
             self.short(error)
             raise
@@ -178,7 +178,7 @@ class Damage:
 
     def forget(self, stream: Stream) -> None:
         """Look no more after a log whose shard was given up."""
-        self.reached.forget(stream)
+        self.watermarks.forget(stream)
         self.whole(stream)
 
     def beside(self, reason: str) -> str:
@@ -192,7 +192,7 @@ class Damage:
 
     async def end(self) -> None:
         """Look no more, and note how far the logs are."""
-        await self.reached.end()
+        await self.watermarks.end()
         looking, self._looking = self._looking, None
         if looking is not None:
             looking.cancel()

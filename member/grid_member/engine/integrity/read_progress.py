@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.integrity.watermark_file import Mark, holds, last_of
+from grid_member.engine.integrity.watermark_file import Watermark, holds, last_of
 
 if TYPE_CHECKING:
     import uuid
@@ -51,7 +51,7 @@ class ReadLog:
         return last_of(self.state(), self._member) > self._own
 
     @property
-    def mark(self) -> Mark | None:
+    def watermark(self) -> Watermark | None:
         """How far it is; None before it is known who has voted since its last record.
 
         What is in memory may be of before a rescue for some seconds. That some record fitted behind
@@ -60,9 +60,9 @@ class ReadLog:
         state = self.state()
         if self.servers is None or not self.begun or state.sequence <= self._since:
             return None
-        return Mark(self.created, last_of(state, self._member), state.sequence, self.servers)
+        return Watermark(self.created, last_of(state, self._member), state.sequence, self.servers)
 
-    def lacks(self, read: State) -> Mark | None:
+    def lacks(self, read: State) -> Watermark | None:
         """Return how far it is in memory when what was read anew lacks some of that, else None.
 
         Whether it is to be noted does not matter: what was read once was there.
@@ -70,7 +70,7 @@ class ReadLog:
         state = self.state()
         if self.had is None or holds(read, state):
             return None
-        return Mark(self.created, last_of(state, self._member), state.sequence, self.had)
+        return Watermark(self.created, last_of(state, self._member), state.sequence, self.had)
 
     def voted(self, servers: frozenset[str]) -> None:
         """Hear who votes now."""

@@ -3,7 +3,7 @@
 DIRECTORY/cluster/reached.json
 
 format     counts changes of the layout
-member     whose records the marks are of, its UUID
+member     whose records the watermarks are of, its UUID
 logs       by the streams' names: the stream's `created`, incarnation and counter of the
            member's own last record, the sequence of the last one, the ids of those that voted
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from grid_member.engine.state.machine import State
 
-REACHED_FORMAT: Final = 1
+WATERMARK_FORMAT: Final = 1
 """Counts changes of the layout that an older program must not touch."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Mark(NamedTuple):
+class Watermark(NamedTuple):
     """How far a log was read."""
 
     created: str
@@ -52,8 +52,8 @@ class Mark(NamedTuple):
 
 def last_of(state: State, member: bytes) -> tuple[int, int]:
     """Return incarnation and counter of a member's last record, (0, 0) when there is none."""
-    mark = state.members.get(member)
-    return (0, 0) if mark is None else (mark.incarnation, mark.counter)
+    watermark = state.members.get(member)
+    return (0, 0) if watermark is None else (watermark.incarnation, watermark.counter)
 
 
 def holds(state: State, former: State) -> bool:
@@ -66,35 +66,35 @@ def holds(state: State, former: State) -> bool:
     )
 
 
-def encode_marks(marks: Mapping[str, Mark], member: uuid.UUID) -> str:
+def encode_marks(watermarks: Mapping[str, Watermark], member: uuid.UUID) -> str:
     """Return what the file holds."""
-    noted = {"format": REACHED_FORMAT, "member": str(member), "logs": fields_of(marks)}
+    noted = {"format": WATERMARK_FORMAT, "member": str(member), "logs": fields_of(watermarks)}
     return json.dumps(noted)
 
 
-def fields_of(marks: Mapping[str, Mark]) -> dict[str, Any]:
-    """Return marks as JSON has them."""
+def fields_of(watermarks: Mapping[str, Watermark]) -> dict[str, Any]:
+    """Return watermarks as JSON has them."""
     return {
         name: {
-            "created": mark.created,
-            "incarnation": mark.own[0],
-            "counter": mark.own[1],
-            "sequence": mark.sequence,
-            "servers": sorted(mark.servers),
-            "bare": mark.bare,
+            "created": watermark.created,
+            "incarnation": watermark.own[0],
+            "counter": watermark.own[1],
+            "sequence": watermark.sequence,
+            "servers": sorted(watermark.servers),
+            "bare": watermark.bare,
         }
-        for name, mark in marks.items()
+        for name, watermark in watermarks.items()
     }
 
 
-def marks_of(fields: Mapping[str, Any]) -> dict[str, Mark]:
-    """Return what JSON has as marks.
+def watermarks_of(fields: Mapping[str, Any]) -> dict[str, Watermark]:
+    """Return what JSON has as watermarks.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it has none.
     """
     return {
-        name: Mark(
+        name: Watermark(
             str(one["created"]),
             (int(one["incarnation"]), int(one["counter"])),
             int(one["sequence"]),
@@ -105,7 +105,7 @@ def marks_of(fields: Mapping[str, Any]) -> dict[str, Mark]:
     }
 
 
-def read_marks(path: Path, member: uuid.UUID) -> dict[str, Mark]:
+def read_watermarks(path: Path, member: uuid.UUID) -> dict[str, Watermark]:
     """Return what a member noted: nothing in a former version's directory. Blocks.
 
     What another member noted, of whose directory this file is, is left out: its records are none of
@@ -116,9 +116,9 @@ def read_marks(path: Path, member: uuid.UUID) -> dict[str, Mark]:
     """
     try:
         content = json.loads(path.read_bytes())
-        if content["format"] != REACHED_FORMAT:
-            raise newer(str(path), content["format"], REACHED_FORMAT)
-        found, noted_by = marks_of(content["logs"]), str(content["member"])
+        if content["format"] != WATERMARK_FORMAT:
+            raise newer(str(path), content["format"], WATERMARK_FORMAT)
+        found, noted_by = watermarks_of(content["logs"]), str(content["member"])
     except FileNotFoundError:
         return {}
     except OSError as error:

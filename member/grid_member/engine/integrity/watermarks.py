@@ -25,8 +25,8 @@ from grid_member.engine.integrity.read_progress import ReadLog
 from grid_member.engine.integrity.watermark_file import (
     encode_marks,
     fields_of,
-    marks_of,
-    read_marks,
+    read_watermarks,
+    watermarks_of,
 )
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import replace_file
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.bootstrap.identity import Identity
-    from grid_member.engine.integrity.watermark_file import Mark
+    from grid_member.engine.integrity.watermark_file import Watermark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 Check: TypeAlias = "Callable[[str, State, Callable[[], State]], Awaitable[None]]"
 """Looks at what was read of a log: `Damage.check` of its stream."""
-REACHED_FILE: Final = "reached.json"
+WATERMARK_FILE: Final = "reached.json"
 NOTE_S: Final = 60.0
 """How often it is noted how far the logs are, at least."""
 LOOK_S: Final = 5.0
@@ -70,7 +70,7 @@ SUBJECT: Final = b"grid.reached"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Reached:
+class Watermarks:
     """Looks at each log that is read, and notes how far they are while the member lives."""
 
     def __init__(self, directory: Path | None, *, alone: bool = False, lite: bool = False) -> None:
@@ -83,23 +83,23 @@ class Reached:
         """
         self._bare = directory is not None and not (alone or lite or _has_notes(directory))
         self._alone = alone
-        self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
+        self._path = None if directory is None else directory / CLUSTER / WATERMARK_FILE
         self._connection: tuple[NatsClient, Identity] | None = None
         self._answering: Subscription | None = None
         self._noting: asyncio.Task[None] | None = None
-        self._marks: dict[str, Mark] | None = None
+        self._watermarks: dict[str, Watermark] | None = None
         """By logs; None before they were read."""
         self._reading = asyncio.Lock()
         self._read: dict[str, ReadLog] = {}
         self._others: set[tuple[str, str]] = set()
-        """Logs that are not those of the marks, as was told: names, and when they were made."""
+        """Logs that are not those of the watermarks, as logged: names, and when they were made."""
         self._patient_until_s: float | None = None
         self._writing: asyncio.Future[None] | None = None
         self._failed = False
         """Whether the last note could not be written."""
 
     async def prepare(self, identity: Identity) -> None:
-        """Read the marks, and note on disk what the own server lacks: before that one begins.
+        """Read the watermarks, and note on disk what the own server lacks: before that one begins.
 
         It notes anew what the others know as soon as it does. A member that is killed then would
         not see at its next start that anything was gone.
@@ -122,10 +122,10 @@ class Reached:
         self._connection = system, identity
 
         def answer(messages: Sequence[Message]) -> None:
-            if self._marks is None:
+            if self._watermarks is None:
                 return  # whoever asks waits for it
             own = peer_id(identity.server_name)
-            said = json.dumps({"server": own, "logs": fields_of(self._marks)}).encode()
+            said = json.dumps({"server": own, "logs": fields_of(self._watermarks)}).encode()
             for message in messages:
                 if message.reply:
                     system.publish(message.reply, said)
@@ -206,8 +206,8 @@ class Reached:
             )
         self._read[name] = ReadLog(created, read, member, current, had)
 
-    def _concerns(self, noted: Mark, name: str, created: str) -> bool:
-        """Tell whether a mark is of the log that was made then; tell once that it is not."""
+    def _concerns(self, noted: Watermark, name: str, created: str) -> bool:
+        """Tell whether a watermark is of the log that was made then; tell once that it is not."""
         if noted.created == created or noted.bare:
             return True
         if (name, created) not in self._others:
@@ -241,11 +241,11 @@ class Reached:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NatsError(f"the servers do not tell who votes: {error!r}") from error
 
-    async def _known(self, path: Path, identity: Identity) -> dict[str, Mark]:
+    async def _known(self, path: Path, identity: Identity) -> dict[str, Watermark]:
         async with self._reading:
-            if self._marks is None:
-                self._marks = await asyncio.to_thread(_read, path, identity, bare=self._bare)
-        return self._marks
+            if self._watermarks is None:
+                self._watermarks = await asyncio.to_thread(_read, path, identity, bare=self._bare)
+        return self._watermarks
 
     async def _told(self, system: NatsClient, identity: Identity, name: str, created: str) -> int:
         """Return the last record of a log that was read by members that are there.
@@ -261,10 +261,12 @@ class Reached:
             for message in messages:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                     said = json.loads(message.payload)
-                    mark = marks_of(said["logs"]).get(name)
+                    watermark = watermarks_of(said["logs"]).get(name)
                     waited.discard(said["server"])
-                    if mark and (mark.created == created or mark.bare):
-                        last = max(last, mark.sequence if mark.servers <= voting.ids else 0)
+                    if watermark and (watermark.created == created or watermark.bare):
+                        last = max(
+                            last, watermark.sequence if watermark.servers <= voting.ids else 0
+                        )
             if not waited:
                 complete.set()
 
@@ -320,14 +322,14 @@ class Reached:
 
     async def _note(self, path: Path, member: uuid.UUID) -> None:
         """Note how far each log is that was read; that it fails is told once, until it works."""
-        marks = dict(self._marks or {})
+        watermarks = dict(self._watermarks or {})
         for name, log in self._read.items():
-            mark, former = log.mark, marks.get(name)
-            if mark is not None and _replaces(mark, former):
-                marks[name] = mark
-        if self._marks is None or marks == self._marks:
+            watermark, former = log.watermark, watermarks.get(name)
+            if watermark is not None and _replaces(watermark, former):
+                watermarks[name] = watermark
+        if self._watermarks is None or watermarks == self._watermarks:
             return
-        written = asyncio.to_thread(replace_file, path, encode_marks(marks, member))
+        written = asyncio.to_thread(replace_file, path, encode_marks(watermarks, member))
         self._writing = asyncio.ensure_future(written)
         # Whoever waits for it may be cancelled before it fails.
         self._writing.add_done_callback(lambda one: one.cancelled() or one.exception())
@@ -338,7 +340,7 @@ class Reached:
                 _log.warning("%s cannot be written: %s", path, error.strerror)
             self._failed = True
         else:
-            self._failed, self._marks = False, marks
+            self._failed, self._watermarks = False, watermarks
 
 
 def _has_notes(directory: Path) -> bool:
@@ -350,18 +352,18 @@ def _has_notes(directory: Path) -> bool:
     return any(path.is_file() for path in (account / "_js_" / "_meta_").rglob("*"))
 
 
-def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Mark]:
+def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Watermark]:
     """Return what was noted. That the server's notes are gone is noted with it first. Blocks."""
-    found = read_marks(path, identity.uuid)
-    if not bare or all(mark.bare for mark in found.values()):
+    found = read_watermarks(path, identity.uuid)
+    if not bare or all(watermark.bare for watermark in found.values()):
         return found
     own = peer_id(identity.server_name)
-    if any(own in mark.servers for mark in found.values() if not mark.bare):
+    if any(own in watermark.servers for watermark in found.values() if not watermark.bare):
         _log.warning(  # of one that did not vote, as a lite member's, there were none
             "the notes of this member's nats-server on the cluster's logs are gone from %s",
             path.parent / JETSTREAM,
         )
-    found = {name: mark._replace(bare=True) for name, mark in found.items()}
+    found = {name: watermark._replace(bare=True) for name, watermark in found.items()}
     try:
         replace_file(path, encode_marks(found, identity.uuid))
     except OSError as error:
@@ -370,16 +372,20 @@ def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Mark]:
 
 
 def _losses(
-    read: State, member: uuid.UUID, noted: Mark | None, former: ReadLog | None
-) -> list[Mark]:
+    read: State, member: uuid.UUID, noted: Watermark | None, former: ReadLog | None
+) -> list[Watermark]:
     """Return what was known of a log before, on disk and in memory, that is not in it."""
     losses = [] if noted is None or noted.held_by(read, member) else [noted]
     lacking = None if former is None else former.lacks(read)
     return losses if lacking is None else [*losses, lacking]
 
 
-def _replaces(mark: Mark, former: Mark | None) -> bool:
-    """Return whether a mark may take the place of the former one, which none that is short does."""
-    if former is None or former.created != mark.created or not former.servers <= mark.servers:
+def _replaces(watermark: Watermark, former: Watermark | None) -> bool:
+    """Return whether a watermark may take the place of the former one: none that is short does."""
+    if (
+        former is None
+        or former.created != watermark.created
+        or not former.servers <= watermark.servers
+    ):
         return True
-    return former.own <= mark.own and former.sequence <= mark.sequence
+    return former.own <= watermark.own and former.sequence <= watermark.sequence

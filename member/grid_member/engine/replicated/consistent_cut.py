@@ -1,11 +1,11 @@
 """A cut over the shards of a cluster: one moment of all that they hold, although each has its log.
 
-    take():        a mark into every shard ─▶ each state is copied at its mark
-    every member:  what comes back behind a mark is not answered before all marks were seen
+    take():        a marker into every shard ─▶ each state is copied at its marker
+    every member:  what comes back behind a marker is not answered before all markers were seen
 
-What is in the cut was asked for before the last mark came into its shard, and what is not in it was
-answered after that. So nothing is in the cut that was asked for after the answer of something that
-is not. Who cannot wait takes the marks away first, and `take` sees that: such a cut is none.
+What is in the cut was asked for before the last marker came into its shard, and what is not in it
+was answered after that. So nothing is in the cut that was asked for after the answer of something
+that is not. Who cannot wait takes the markers away first, and `take` sees that: such a cut is none.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ if TYPE_CHECKING:
     from grid_member.engine.replicated.shard import Reader, ReplicatedShard
     from grid_member.engine.state.snapshot import Snapshot
 
-MARK: Final = "cut/"
-"""Begins the keys of marks in the system store of each shard."""
-MARK_MS: Final = 60_000
-"""After that a mark goes by itself, should nobody be left to take it away."""
+MARKER: Final = "cut/"
+"""Begins the keys of markers in the system store of each shard."""
+MARKER_MS: Final = 60_000
+"""After that a marker goes by itself, should nobody be left to take it away."""
 PATIENCE_S: Final = 2.0
-"""How long answers wait for the other shards' marks; one without a leader gets none."""
+"""How long answers wait for the other shards' markers; one without a leader gets none."""
 GIVE_UP_LOOKS: Final = 5
 """Times that patience is lost until those who wait are told that nobody knows: ten seconds."""
 ATTEMPTS: Final = 5
 RETRY_S: Final = 1.0
 """Between two attempts: a new leader takes some seconds."""
 REMEMBERED: Final = 64
-"""Cuts that are over and whose late marks are no reason to wait."""
+"""Cuts that are over and whose late markers are no reason to wait."""
 NO_CUT: Final = (
     "no moment could be had that all members agree on: a part of the data has no leader now, or a "
     "member lagged behind: try again"
 )
 
 
-class Marked(Protocol):
-    """Is called when marks came into a shard or went."""
+class MarkerListener(Protocol):
+    """Is called when markers came into a shard or went."""
 
     def __call__(self, *, at_record: bool = True) -> None:
         """Hear of it; at_record tells whether the state is the one right behind the record."""
 
 
 def unwatched(*, at_record: bool = True) -> None:
-    """Hear of marks where nobody takes cuts."""
+    """Hear of markers where nobody takes cuts."""
 
 
-def is_mark(key: str) -> bool:
-    """Tell whether a key of the system store is that of a mark."""
-    return key.startswith(MARK)
+def is_marker(key: str) -> bool:
+    """Tell whether a key of the system store is that of a marker."""
+    return key.startswith(MARKER)
 
 
 class Cuts:
@@ -69,7 +69,7 @@ class Cuts:
         """Watch nothing yet."""
         self._whole = False
         self._shards: Sequence[ReplicatedShard] = ()
-        self._marks: list[frozenset[str]] = []
+        self._markers: list[frozenset[str]] = []
         """Of each shard, when it was looked at last."""
         self._over: deque[str] = deque(maxlen=REMEMBERED)
         self._wanted: dict[str, dict[int, Snapshot]] = {}
@@ -81,16 +81,17 @@ class Cuts:
 
         Args:
             shards: those that this member has.
-            whole: whether these are all; else it sees that a cut is over when its mark is removed.
+            whole: whether these are all; else it sees that a cut is over when its marker is
+                removed.
         """
         for former in self._shards:
             if former not in shards:
-                former.marked = unwatched
+                former.on_markers = unwatched
                 former.release()
         self._shards, self._whole = shards, whole
-        self._marks = [frozenset()] * len(shards)
+        self._markers = [frozenset()] * len(shards)
         for shard in shards:
-            shard.marked = self.look
+            shard.on_markers = self.look
         self.look(at_record=False)
 
     def end(self) -> None:
@@ -99,24 +100,24 @@ class Cuts:
             timer.cancel()
 
     def look(self, *, at_record: bool = True) -> None:
-        """Hear that marks came or went.
+        """Hear that markers came or went.
 
         Args:
-            at_record: whether the shard's state is the one right behind the mark.
+            at_record: whether the shard's state is the one right behind the marker.
         """
-        former = self._marks
-        self._marks = [_marks_of(shard) for shard in self._shards]
-        for place, (before, now) in enumerate(zip(former, self._marks, strict=True)):
+        former = self._markers
+        self._markers = [_markers_of(shard) for shard in self._shards]
+        for place, (before, now) in enumerate(zip(former, self._markers, strict=True)):
             self._over.extend(name for name in before - now if name not in self._over)
             for name in now - before:
                 if at_record and name in self._wanted:
                     self._wanted[name][place] = self._shards[place].state.snapshot()
-        whole = frozenset.intersection(*self._marks) if self._whole else frozenset()
+        whole = frozenset.intersection(*self._markers) if self._whole else frozenset()
         self._over.extend(name for name in whole if name not in self._over)
-        under_way = frozenset.union(*self._marks).difference(self._over)
+        under_way = frozenset.union(*self._markers).difference(self._over)
         self._watch(under_way)
-        for shard, marks in zip(self._shards, self._marks, strict=True):
-            if not marks & under_way:
+        for shard, markers in zip(self._shards, self._markers, strict=True):
+            if not markers & under_way:
                 shard.release()
             elif shard.held is None:
                 shard.held = []
@@ -128,7 +129,7 @@ class Cuts:
             EngineError: that could not be had.
         """
         for _ in range(ATTEMPTS):
-            snapshots = await self._tried(MARK + uuid.uuid4().hex)
+            snapshots = await self._tried(MARKER + uuid.uuid4().hex)
             if snapshots is not None:
                 return snapshots
             await asyncio.sleep(RETRY_S)
@@ -137,9 +138,10 @@ class Cuts:
     async def _tried(self, name: str) -> list[Snapshot] | None:
         snapshots = self._wanted[name] = {}
         try:
-            if any(await asyncio.gather(*self._marking(name))):
+            if any(await asyncio.gather(*self._put_markers(name))):
                 return None
-            # Who answered before all marks were there has taken one away first: that is known now.
+            # Who answered before all markers were there has taken one away first: that is known
+            # now.
             barriers = [_outcome(shard.when_current) for shard in self._shards]
             if any(await asyncio.gather(*barriers)):
                 return None
@@ -152,9 +154,9 @@ class Cuts:
             for shard in self._shards:
                 shard.propose_system(SystemRemove(name), ignore)
 
-    def _marking(self, name: str) -> Iterable[Awaitable[Refused | None]]:
-        """Put a mark into each shard; the outcomes come when all of them were seen."""
-        put = SystemPut(name, b"", MARK_MS)
+    def _put_markers(self, name: str) -> Iterable[Awaitable[Refused | None]]:
+        """Put a marker into each shard; the outcomes come when all of them were seen."""
+        put = SystemPut(name, b"", MARKER_MS)
         return [_outcome(partial(shard.propose_system, put)) for shard in self._shards]
 
     def _watch(self, under_way: frozenset[str]) -> None:
@@ -169,16 +171,16 @@ class Cuts:
 
     def _lose_patience(self, name: str, looks: int) -> None:
         """Let the shards go on, which they do when the log has taken that."""
-        for shard, marks in zip(self._shards, self._marks, strict=True):
-            if name in marks:
+        for shard, markers in zip(self._shards, self._markers, strict=True):
+            if name in markers:
                 shard.propose_system(SystemRemove(name), ignore)
             if looks >= GIVE_UP_LOOKS:
                 shard.refuse_held()
         self._wait(name, looks + 1)
 
 
-def _marks_of(shard: ReplicatedShard) -> frozenset[str]:
-    return frozenset(key for key, _ in shard.state.system.items(MARK, 0))
+def _markers_of(shard: ReplicatedShard) -> frozenset[str]:
+    return frozenset(key for key, _ in shard.state.system.items(MARKER, 0))
 
 
 def _outcome(begin: Callable[[Reader], None]) -> asyncio.Future[Refused | None]:

@@ -16,7 +16,7 @@ from grid_member.engine.api import Refused
 from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
 from grid_member.engine.local.system import ignore, nothing, unchecked
-from grid_member.engine.replicated.consistent_cut import Marked, is_mark, unwatched
+from grid_member.engine.replicated.consistent_cut import MarkerListener, is_marker, unwatched
 from grid_member.engine.replicated.inflight import InFlightShard
 from grid_member.engine.replicated.probe import LogProbe
 from grid_member.engine.replicated.reload import (
@@ -81,7 +81,7 @@ class ReplicatedShard(InFlightShard):
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
-        self.marked: Marked = unwatched
+        self.on_markers: MarkerListener = unwatched
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
         all may be heard of. See `consistent_cut`."""
@@ -175,8 +175,8 @@ class ReplicatedShard(InFlightShard):
             self._look_for_lease()
         for sequence, timestamp_ms, record in batch:
             outcomes = state.apply(sequence, timestamp_ms, record)
-            if state.system.changes and any(map(is_mark, state.system.changes)):
-                self.marked()
+            if state.system.changes and any(map(is_marker, state.system.changes)):
+                self.on_markers()
             if record.member == member and record.incarnation == self._incarnation:
                 if self.held is None:
                     self._came_back(record, outcomes)
@@ -288,7 +288,7 @@ class ReplicatedShard(InFlightShard):
         self.refuse_held()
         old, state = self.state, loaded.state
         self.state = state
-        self.marked(at_record=False)
+        self.on_markers(at_record=False)
         self.heard_s = time.monotonic()
         keep_local_reads(old, state)
         mark = state.members.get(self._member)

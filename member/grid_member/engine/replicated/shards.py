@@ -281,7 +281,7 @@ class ReplicatedShards(Shards):
         identity = self._identity.identity
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
-        await self.damage.reached.prepare(identity)  # by what the server has before it begins
+        await self.damage.watermarks.prepare(identity)  # by what the server has before it begins
         cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.replicated_shards)
         incarnation, footing = (
             self.footing.begin(identity, cut),

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from grid_member.engine.bootstrap.identity import Identity
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import Peers
 from grid_member.engine.nats.admin.streams import Stream
 from grid_member.engine.nats.client.errors import NatsError
@@ -88,7 +88,7 @@ def note_streams(directory: Path) -> None:
     (notes / "meta.inf").write_text("{}", encoding="utf-8")
 
 
-def begin(one: Reached, servers: Servers, identity: Identity = SELF) -> None:
+def begin(one: Watermarks, servers: Servers, identity: Identity = SELF) -> None:
     one.begin(cast("NatsClient", servers), identity)
 
 
@@ -112,35 +112,35 @@ def noted(directory: Path) -> dict[str, dict[str, object]]:
     return logs
 
 
-async def check(one: Reached, servers: Servers, state: State, stream: Stream = LOG) -> None:
+async def check(one: Watermarks, servers: Servers, state: State, stream: Stream = LOG) -> None:
     await one.check(stream, servers.created[stream.name], state, lambda: state)
 
 
-async def noting(servers: Servers, directory: Path) -> tuple[Reached, State]:
+async def noting(servers: Servers, directory: Path) -> tuple[Watermarks, State]:
     """Return a member that has read a new log, and noted its first record there; its state, too."""
-    one, state = Reached(directory), log_of()
+    one, state = Watermarks(directory), log_of()
     begin(one, servers)
     await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     return one, state
 
 
 async def lived(servers: Servers, directory: Path, *states: State) -> None:
     """Live as a member that reads logs, and adds its first record to each of them."""
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     for stream, state in zip((LOG, OTHER), states, strict=False):
         await check(one, servers, state, stream)
     for state in states:
         add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     await one.end()
 
 
 async def found(servers: Servers, directory: Path, state: State, stream: Stream = LOG) -> None:
     """Read a log at the next start."""
-    later = Reached(directory)
+    later = Watermarks(directory)
     begin(later, servers)
     try:
         await check(later, servers, state, stream)

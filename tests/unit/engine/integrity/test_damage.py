@@ -187,7 +187,7 @@ def planted(looking: Damage, monkeypatch: pytest.MonkeyPatch, found: list[NatsEr
         if found:
             raise found.pop(0)
 
-    monkeypatch.setattr(looking.reached, "check", check)
+    monkeypatch.setattr(looking.watermarks, "check", check)
 
 
 async def read_short(

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.integrity import watermarks
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import MemberGone, Record
 from tests.unit.engine.integrity.notes import (
@@ -53,11 +53,11 @@ async def test_a_log_that_was_emptied_is_short_however_long_it_grew(
 
 async def test_a_log_that_lost_its_end_is_short(servers: Servers, directory: Path) -> None:
     state = log_of()
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     add(state, MEMBER, FIRST, 2)
     add(state, STRANGER, FIRST, 1)
     await one.end()
@@ -85,7 +85,7 @@ async def test_what_servers_that_were_taken_off_had_is_not_missed(
     await lived(servers, directory, log_of())
     servers.ids = frozenset({"s0", "s3", "s4"})
     short = log_of()
-    later = Reached(directory)
+    later = Watermarks(directory)
     begin(later, servers)
     servers.silent = servers.ids
     await check(later, servers, short)
@@ -161,7 +161,7 @@ async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_
     servers: Servers, directory: Path
 ) -> None:
     state, other = log_of((MEMBER, FIRST, 7)), log_of((STRANGER, FIRST, 1))
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state)
     await check(one, servers, other, OTHER)
@@ -181,18 +181,18 @@ async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_n
 ) -> None:
     monkeypatch.setattr(watermarks, "NOTE_S", 0.0)
     states = [log_of((STRANGER, FIRST, 1))]
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await one.check(LOG, BEGAN, states[0], lambda: states[-1])
     add(states[0], MEMBER, FIRST, 1)
     add(states[0], STRANGER, FIRST, 2)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     for emptied in (log_of(), log_of(*[(MEMBER, FIRST, 1 + number) for number in range(9)])):
         with pytest.raises(ShortError, match="before record 3"):
             await one.check(LOG, BEGAN, emptied, lambda: states[-1])
     # It goes on with it all the same, and adds to it.
     states.append(log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1)))
-    assert one._read[LOG.name].mark is not None
+    assert one._read[LOG.name].watermark is not None
     asked = servers.asked
     await until(lambda: servers.asked > asked + 1)
     await one.end()
@@ -204,7 +204,7 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_has_noted_nothin
 ) -> None:
     state = log_of((STRANGER, FIRST, 1))
     await lived(servers, directory, log_of())
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     add(state, MEMBER, FIRST, 1)
     add(state, STRANGER, FIRST, 2)
@@ -220,7 +220,7 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_had_no_notes(
     servers: Servers, directory: Path
 ) -> None:
     state = log_of((STRANGER, FIRST, 1))
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state)
     with pytest.raises(ShortError, match="before record 1"):
@@ -231,7 +231,7 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_had_no_notes(
 async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
     servers: Servers, directory: Path
 ) -> None:
-    one, state, other = Reached(directory), log_of(), log_of()
+    one, state, other = Watermarks(directory), log_of(), log_of()
     begin(one, servers)
     await check(one, servers, state)
     await check(one, servers, other, OTHER)
@@ -239,7 +239,7 @@ async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
     assert not one._begun
     one.forget(OTHER)
     one.forget(VOLATILE)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     one.forget(LOG)
     add(state, MEMBER, FIRST, 2)
     await one.end()
@@ -252,7 +252,7 @@ async def test_what_another_member_noted_is_ignored(
     await lived(servers, directory, log_of())
     servers.silent = servers.ids
     state = log_of((STRANGER, FIRST, 1))
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers, NEW)
     with caplog.at_level(logging.WARNING, "grid.engine.nats"):
         await check(one, servers, state)
@@ -264,13 +264,13 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
     servers: Servers, directory: Path
 ) -> None:
     state = log_of()
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state, VOLATILE)
     assert not one._begun
     await one.end()
     assert not (directory / FILE).exists()
-    nowhere = Reached(None)
+    nowhere = Watermarks(None)
     begin(nowhere, servers)
     await check(nowhere, servers, state)
     assert nowhere._noting is None
@@ -286,12 +286,12 @@ async def test_notes_that_are_damaged_are_ignored_and_made_anew(
     file = directory / FILE
     file.write_text(content, encoding="utf-8")
     state = log_of((STRANGER, FIRST, 1))
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state)
     assert f"{file} is damaged and ignored" in caplog.text
     add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     await one.end()
     assert noted(directory)["shard-1"]["sequence"] == 2
 

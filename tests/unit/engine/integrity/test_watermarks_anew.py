@@ -11,8 +11,8 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.integrity.watermark_file import Mark, encode_marks, read_marks
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermark_file import Watermark, encode_marks, read_watermarks
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
 from grid_member.engine.replicated.shards import ReplicatedShards
@@ -51,7 +51,7 @@ async def test_a_log_of_the_same_name_is_another_one(
     await lived(servers, directory, log_of(), log_of())
     servers.created["shard-1"] = "later"
     servers.silent = servers.ids
-    one, state = Reached(directory), log_of()
+    one, state = Watermarks(directory), log_of()
     begin(one, servers)
     await check(one, servers, state)
     await check(one, servers, state)  # it is read again
@@ -73,7 +73,7 @@ async def test_what_a_server_that_is_alone_has_not_noted_about_streams_is_not_go
     await lived(servers, directory, log_of(), log_of())
     servers.created["shard-1"] = "later"
     shutil.rmtree(directory / SERVER_FILES)  # no group decides about streams where one votes
-    one = Reached(directory, alone=True)
+    one = Watermarks(directory, alone=True)
     begin(one, servers)
     await check(one, servers, log_of())
     await one.end()
@@ -113,7 +113,7 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     servers.created = dict.fromkeys(servers.created, "later")
     files = directory / SERVER_FILES
     harm(files)
-    lite = Reached(directory, lite=True)  # whose server has none
+    lite = Watermarks(directory, lite=True)  # whose server has none
     begin(lite, servers)
     await check(lite, servers, log_of((STRANGER, FIRST, 1)))
     await lite.end()
@@ -125,7 +125,7 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     with pytest.raises(ShortError):
         await found(servers, directory, log_of((STRANGER, SECOND, 1), (STRANGER, SECOND, 2)))
     servers.ids = servers.silent = frozenset({"s0"})
-    one, state = Reached(directory), log_of()
+    one, state = Watermarks(directory), log_of()
     begin(one, servers)
     await check(one, servers, state)
     add(state, MEMBER, SECOND, 1)
@@ -138,13 +138,13 @@ async def test_a_member_that_was_lite_and_gets_data_misses_no_notes(
     servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(directory / SERVER_FILES)
-    lite, state = Reached(directory, lite=True), log_of()
+    lite, state = Watermarks(directory, lite=True), log_of()
     begin(lite, servers)
     await check(lite, servers, state)
     add(state, MEMBER, FIRST, 1)
-    await until(lambda: lite._marks)
+    await until(lambda: lite._watermarks)
     await lite.end()
-    await Reached(directory).prepare(SELF)
+    await Watermarks(directory).prepare(SELF)
     assert noted(directory)["shard-1"]["bare"]
     assert caplog.text == ""
 
@@ -154,7 +154,7 @@ async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
 ) -> None:
     opened = open_identity(tmp_path, cluster_name="dev", member_name="m0")
     opened.close()
-    mark = Mark("then", (FIRST, 1), 1, frozenset({peer_id(opened.identity.server_name)}))
+    mark = Watermark("then", (FIRST, 1), 1, frozenset({peer_id(opened.identity.server_name)}))
     file = tmp_path / FILE
     file.write_text(encode_marks({LOG.name: mark}, opened.identity.uuid), encoding="utf-8")
 
@@ -167,7 +167,7 @@ async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
     settings = ClusterSettings("dev", "m0", 1, members, "u", "p", directory=tmp_path)
     with pytest.raises(EngineError, match="killed"):
         await ReplicatedShards(settings).begin(lambda shard, names: None)
-    assert read_marks(file, opened.identity.uuid) == {LOG.name: mark._replace(bare=True)}
+    assert read_watermarks(file, opened.identity.uuid) == {LOG.name: mark._replace(bare=True)}
 
 
 async def test_a_log_that_was_kept_though_the_servers_lost_what_they_noted_is_the_same(
@@ -176,7 +176,7 @@ async def test_a_log_that_was_kept_though_the_servers_lost_what_they_noted_is_th
     await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
     servers.created["shard-1"] = "later"
     remove_notes(directory / SERVER_FILES)
-    one, state = Reached(directory), log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
+    one, state = Watermarks(directory), log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
     begin(one, servers)
     await check(one, servers, state)
     assert not [entry for entry in caplog.records if entry.levelno == logging.ERROR]

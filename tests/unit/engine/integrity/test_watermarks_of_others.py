@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.integrity import watermarks
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from tests.unit.engine.integrity.notes import (
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from grid_member.engine.state.machine import State
 
 
-async def another(servers: Servers, directory: Path) -> Reached:
+async def another(servers: Servers, directory: Path) -> Watermarks:
     """Return another member, which has read three records and noted that."""
     (directory / "cluster").mkdir(parents=True)
-    there = Reached(directory)
+    there = Watermarks(directory)
     begin(there, servers, NEW)
     state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
     await check(there, servers, state)
     add(state, NEW.uuid.bytes, FIRST, 1)
-    await until(lambda: there._marks)
+    await until(lambda: there._watermarks)
     return there
 
 
@@ -75,9 +75,9 @@ async def test_a_member_that_read_nothing_yet_asks_those_that_did(
     servers: Servers, directory: Path, tmp_path: Path
 ) -> None:
     await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
-    there = Reached(directory)
+    there = Watermarks(directory)
     begin(there, servers)
-    await until(lambda: there._marks)
+    await until(lambda: there._watermarks)
     new = tmp_path / "new"
     (new / "cluster").mkdir(parents=True)
     servers.silent = servers.ids
@@ -97,7 +97,7 @@ async def test_who_is_answered_by_all_that_vote_asks_no_longer(
 ) -> None:
     servers.ids, servers.silent = frozenset({peer_id(OWN)}), frozenset()
     monkeypatch.setattr(watermarks, "ANSWER_S", 3600.0)
-    alone = Reached(directory)
+    alone = Watermarks(directory)
     begin(alone, servers)
     await check(alone, servers, log_of())
     assert alone._read.keys() == {"shard-1"}  # it was not waited for an hour
@@ -108,7 +108,7 @@ async def test_a_member_that_is_starting_is_waited_for_and_one_that_is_off_is_no
     servers: Servers, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.ids, servers.silent = frozenset({peer_id(OWN), "s1"}), frozenset()
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     with pytest.raises(NatsError, match="1 of the members do not tell yet how far"):
         await check(one, servers, log_of())
@@ -119,7 +119,7 @@ async def test_a_member_that_is_starting_is_waited_for_and_one_that_is_off_is_no
     with pytest.raises(NatsError, match="do not tell yet"):
         await check(one, servers, log_of())
     await one.end()
-    other = Reached(directory)
+    other = Watermarks(directory)
     begin(other, servers)
     await check(other, servers, log_of())
     await other.end()
@@ -130,12 +130,12 @@ async def test_who_has_not_read_its_own_notes_yet_does_not_answer(
 ) -> None:
     await lived(servers, directory, log_of())
     answers: list[Sequence[Message]] = []
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers)
     servers.subscribe(b"me", answers.append)
     servers.publish(watermarks.SUBJECT, b"", b"me")
     assert not answers
-    await until(lambda: one._marks is not None)
+    await until(lambda: one._watermarks is not None)
     servers.publish(watermarks.SUBJECT, b"", b"me")
     ((said,),) = answers
     assert json.loads(said.payload)["logs"].keys() == {"shard-1"}
@@ -144,7 +144,7 @@ async def test_who_has_not_read_its_own_notes_yet_does_not_answer(
 
 async def joins(directory: Path, servers: Servers, state: State) -> None:
     """Read a log as somebody new."""
-    one = Reached(directory)
+    one = Watermarks(directory)
     begin(one, servers, NEW)
     try:
         await check(one, servers, state)

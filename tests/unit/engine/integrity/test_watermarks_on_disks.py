@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.engine.integrity import watermarks
-from grid_member.engine.integrity.watermarks import Reached
+from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.io.files import replace_file
 from tests.unit.engine.integrity.notes import (
     FIRST,
@@ -61,9 +61,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return disk
 
 
-async def reading(servers: Servers, directory: Path) -> tuple[Reached, State]:
+async def reading(servers: Servers, directory: Path) -> tuple[Watermarks, State]:
     """Return a member that has read a log, and is about to note how far."""
-    one, state = Reached(directory), log_of()
+    one, state = Watermarks(directory), log_of()
     begin(one, servers)
     await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
@@ -92,7 +92,7 @@ async def test_a_full_disk_is_tried_now_and_then_and_told_once(
     await until(lambda: disk.tries > LOOKS)
     assert caplog.text.count("cannot be written: No space left on device") == 1
     disk.full = False
-    await until(lambda: one._marks)
+    await until(lambda: one._watermarks)
     disk.full = True
     add(state, MEMBER, FIRST, 2)
     tries = disk.tries
@@ -116,7 +116,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_member_from_its_end(
     disk.hangs_at = hangs_at
     try:
         one, state = await reading(servers, directory)
-        await until(lambda: disk.tries == 1 and (hangs_at == 1 or one._marks))
+        await until(lambda: disk.tries == 1 and (hangs_at == 1 or one._watermarks))
         add(state, MEMBER, FIRST, 2)
         with caplog.at_level(logging.WARNING, "grid.engine.nats"):
             await asyncio.wait_for(one.end(), DEADLINE_S / 2)

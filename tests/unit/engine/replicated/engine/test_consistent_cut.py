@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.local.system import ignore
 from grid_member.engine.replicated import consistent_cut
-from grid_member.engine.replicated.consistent_cut import MARK, MARK_MS, Cuts
+from grid_member.engine.replicated.consistent_cut import MARKER, MARKER_MS, Cuts
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.replicated.shards import CLUSTER_SHARDS
@@ -45,13 +45,13 @@ pytestmark = pytest.mark.timeout(180)
 class Slow(Cuts):
     """Marks one shard long after the other."""
 
-    def _marking(self, name: str) -> Iterable[Awaitable[Refused | None]]:
+    def _put_markers(self, name: str) -> Iterable[Awaitable[Refused | None]]:
         return [self._marked(shard, name, place) for place, shard in enumerate(self._shards)]
 
     async def _marked(self, shard: ReplicatedShard, name: str, place: int) -> Refused | None:
         await asyncio.sleep(place * SPREAD_S)
         outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-        shard.propose_system(SystemPut(name, b"", MARK_MS), outcome.set_result)
+        shard.propose_system(SystemPut(name, b"", MARKER_MS), outcome.set_result)
         return await outcome
 
 
@@ -151,11 +151,11 @@ async def test_a_cut_that_nobody_goes_on_with_holds_answers_for_a_while_only() -
     async with Cluster(3) as cluster:
         shard = cluster.engines[0].shards[0]
         assert await cluster.drivers[1].put(FIRST, "k", b"1") is None
-        shard.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
-        await seen(cluster, MARK + "left")
+        shard.propose_system(SystemPut(MARKER + "left", b"", MARKER_MS), ignore)
+        await seen(cluster, MARKER + "left")
         assert await cluster.drivers[1].put(FIRST, "k", b"2") is None
         assert await cluster.drivers[2].value(FIRST, "k") == b"2"
-        assert not shard.state.system.items(MARK, 0)
+        assert not shard.state.system.items(MARKER, 0)
         (snapshot,) = await cluster.engines[2].moment()
         assert snapshot.maps[FIRST].entries == {"k": b"2"}
 
@@ -168,7 +168,7 @@ async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
     def keep_marks(
         self: ReplicatedShard, operation: Operation, answer: Answer, size_bytes: int = 0
     ) -> None:
-        if not isinstance(operation, SystemRemove) or not operation.key.startswith(MARK):
+        if not isinstance(operation, SystemRemove) or not operation.key.startswith(MARKER):
             propose(self, operation, answer, size_bytes)
 
     async with Cluster(3) as cluster:
@@ -178,8 +178,8 @@ async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
         monkeypatch.setattr(consistent_cut, "GIVE_UP_LOOKS", 1)
         monkeypatch.setattr(ReplicatedShard, "propose_system", keep_marks)
         shard = cluster.engines[0].shards[0]
-        shard.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
-        await seen(cluster, MARK + "left")
+        shard.propose_system(SystemPut(MARKER + "left", b"", MARKER_MS), ignore)
+        await seen(cluster, MARKER + "left")
         outcomes = [
             await second.put(FIRST, "k", b"1"),
             await second.poll(FIRST),
@@ -213,14 +213,14 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
         await cluster.engines[2].stop()
         monkeypatch.setattr(consistent_cut, "PATIENCE_S", 60)
         for engine in cluster.engines[:2]:
-            engine.shards[0].propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
-        await seen(cluster, MARK + "open")
+            engine.shards[0].propose_system(SystemPut(MARKER + "open", b"", MARKER_MS), ignore)
+        await seen(cluster, MARKER + "open")
         former = cluster.engines[2]
         restarting = asyncio.create_task(cluster.restart(2))
         await until(lambda: holds_answers(cluster.engines[2], former), START_S)
         assert not restarting.done()
         for shard in cluster.engines[0].shards[1:]:
-            shard.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+            shard.propose_system(SystemPut(MARKER + "open", b"", MARKER_MS), ignore)
         await restarting
         assert await cluster.drivers[2].put(FIRST, "k", b"1") is None
         shards = [
@@ -239,7 +239,7 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
         shards = cluster.engines[1]._cluster.replicated_shards
         shard = shards[cluster.shard_of(FIRST)]
         cluster.engines[0].shards[shard.shard].propose_system(
-            SystemPut(MARK + "open", b"", MARK_MS), ignore
+            SystemPut(MARKER + "open", b"", MARKER_MS), ignore
         )
         await until(lambda: shard.held is not None)
         poll = asyncio.create_task(cluster.drivers[1].poll(FIRST, 10 * START_S))
@@ -248,7 +248,7 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
         await until(lambda: shard.state.queue_size(FIRST) == 1)
         for other in cluster.engines[0]._cluster.replicated_shards:
             if other.shard != shard.shard:
-                other.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+                other.propose_system(SystemPut(MARKER + "open", b"", MARKER_MS), ignore)
         assert await offer is True
         await until(poll.done)
         item = await poll

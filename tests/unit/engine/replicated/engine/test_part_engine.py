@@ -106,7 +106,7 @@ async def the_backup_is_whole(cluster: Cluster) -> None:
         assert snapshot.maps[name].entries["k"] == b"v"
     # What was read for it is given up, and what is answered meanwhile and later is not held.
     assert number not in holders_of(cluster)
-    assert engine._cluster.damage.reached._read.keys() <= {"shard-0"}
+    assert engine._cluster.damage.watermarks._read.keys() <= {"shard-0"}
     for name in MAPS:
         assert await cluster.drivers[number].put(name, "k", b"later") is None
         assert snapshot.maps[name].entries["k"] == b"v"
