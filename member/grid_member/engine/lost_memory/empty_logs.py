@@ -60,7 +60,7 @@ _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Group(NamedTuple):
+class StreamGroup(NamedTuple):
     """A stream, and what those who vote on it are called: made anew it is another group."""
 
     stream: str
@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
 
 class Count:
-    """In how many looks in a row streams were found emptied, and when that is enough."""
+    """In how many looks in a row streams were found empty, and when that is enough."""
 
     def __init__(self, patience_s: float) -> None:
         """Have seen nothing.
@@ -77,7 +77,7 @@ class Count:
             patience_s: how long those are waited for that are missing and may have it.
         """
         self._most = max(LOOKS, math.ceil(patience_s / PERIOD_S))
-        self._looks: Counter[Group] = Counter()
+        self._looks: Counter[StreamGroup] = Counter()
         self._leads = 0
         self._made = 0
         """Looks, whatever they found."""
@@ -95,7 +95,7 @@ class Count:
 
     def after(
         self,
-        found: AbstractSet[Group],
+        found: AbstractSet[StreamGroup],
         *,
         leads: bool,
         missing: AbstractSet[str],
@@ -107,7 +107,7 @@ class Count:
         next looks as long as it is there.
 
         Args:
-            found: those that this look found emptied.
+            found: those that this look found empty.
             leads: whether the own server leads the others.
             missing: the ids of those that vote and did not answer.
             silent: the ids of those of whom their leader did not hear either.
@@ -122,7 +122,7 @@ class Count:
         return sorted(over, reverse=True)
 
 
-class Emptied:
+class EmptyLogs:
     """Lets such logs begin anew while members wait for them.
 
     The one member does it whose server leads all others, if that is one of those that wait.
@@ -160,7 +160,7 @@ class Emptied:
         return any(stream in {log, log.snapshots} for log in self._logs)
 
     async def watch(self) -> None:
-        """Look, and delete what is emptied; goes on until it is cancelled."""
+        """Look, and delete what is empty; goes on until it is cancelled."""
         count = Count(self._patience_s)
         while self._logs:
             await asyncio.sleep(LOOK_S)
@@ -198,14 +198,14 @@ class Emptied:
         voting = peers_of(meta)
         answered = {peer_id(answer["server"]["name"]) for answer in groups}
         return count.after(
-            emptied(self._logs, told, groups),
+            empty_streams(self._logs, told, groups),
             leads=meta["leader"] == self._own,
             missing=voting.ids - answered,
             silent=voting.silent,
         )
 
 
-class _State(enum.Enum):
+class _CopyState(enum.Enum):
     """What there is of a stream."""
 
     EMPTIED = enum.auto()
@@ -216,11 +216,11 @@ class _State(enum.Enum):
     """Somebody has something of it, or may have."""
 
 
-def emptied(
+def empty_streams(
     logs: Iterable[Stream],
     told: Iterable[Mapping[str, Any]],
     groups: Iterable[Mapping[str, Any]],
-) -> frozenset[Group]:
+) -> frozenset[StreamGroup]:
     """Return those of the streams of which most copies are there and empty, and others missing.
 
     A log and its snapshots are one without the other of no use: as long as somebody may have
@@ -237,11 +237,11 @@ def emptied(
     copies: dict[str, list[Mapping[str, Any]]] = {}
     for group, copy in (one for answer in groups for one in groups_of(answer).items()):
         copies.setdefault(group, []).append(copy)
-    found: set[Group] = set()
+    found: set[StreamGroup] = set()
     for log in logs:
         both = [_seen(each.name, details, copies) for each in (log, log.snapshots)]
-        if all(state is not _State.HELD for state, _ in both):
-            found.update(group for state, group in both if state is _State.EMPTIED)
+        if all(state is not _CopyState.HELD for state, _ in both):
+            found.update(group for state, group in both if state is _CopyState.EMPTIED)
     return frozenset(found)
 
 
@@ -249,34 +249,34 @@ def _seen(
     name: str,
     details: Mapping[str, Sequence[Mapping[str, Any]]],
     copies: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> tuple[_State, Group]:
+) -> tuple[_CopyState, StreamGroup]:
     """Return what there is of a stream, and its group."""
     told = details.get(name, ())
     called = {detail.get("stream_raft_group", "") for detail in told}
     kept = {detail["config"]["storage"] for detail in told}
     # Made anew a moment ago it is two groups for as long as not all have heard of it.
-    group = Group(name, called.pop() if len(called) == 1 else "")
+    group = StreamGroup(name, called.pop() if len(called) == 1 else "")
     stored = any(detail["state"]["last_seq"] for detail in told)
     # While copies are added those that are to be made count in the group, and are empty.
     settled = all("desired" not in detail["cluster"] for detail in told)
     if not group.name or kept != {_MEMORY} or stored or not settled:
-        return _State.HELD, group
+        return _CopyState.HELD, group
     return _voted(len(told), copies.get(group.name, ())), group
 
 
-def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _State:
+def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
     """Return what there is of a stream of which so many tell that they have no record."""
     sizes = {copy["size"] for copy in copies}
     if len(sizes) != 1:
-        return _State.HELD
+        return _CopyState.HELD
     (size,) = sizes
     most = max(size // 2 + 1, *(copy["quorum_needed"] for copy in copies))
     if min(told, len(copies)) < most:
-        return _State.HELD
+        return _CopyState.HELD
     if any(copy.get("leader") for copy in copies):
-        return _State.WITHOUT
+        return _CopyState.WITHOUT
     known = any(copy["ever_had_leader"] or copy["pindex"] for copy in copies)
-    return _State.HELD if known or len(copies) >= size else _State.EMPTIED
+    return _CopyState.HELD if known or len(copies) >= size else _CopyState.EMPTIED
 
 
 def described(left_s: int) -> str:

@@ -29,7 +29,7 @@ from grid_member.engine.jetstream.replay import Source
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import tree_bytes
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.lost_memory.empty_logs import Emptied
+from grid_member.engine.lost_memory.empty_logs import EmptyLogs
 from grid_member.engine.lost_memory.recovery import LostMemory
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
 from grid_member.engine.nats.admin.peers import count_voting
@@ -346,7 +346,7 @@ class ReplicatedShards(Shards):
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(new_shard, self, identity, client, source, arrived)
         told = (self._wait_for, partial(count_voting, self.system), self.memory.kept_from)
-        lost = self.damage, Emptied(self.system, client, self.server_name, self.streams, settings)
+        lost = self.damage, EmptyLogs(self.system, client, self.server_name, self.streams, settings)
         async with Streams(client, settings, self.streams, *told, *lost) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):

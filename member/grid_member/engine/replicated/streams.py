@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.integrity.damage import Damage
-    from grid_member.engine.lost_memory.empty_logs import Emptied
+    from grid_member.engine.lost_memory.empty_logs import EmptyLogs
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.replicated.shard import ReplicatedShard
@@ -41,7 +41,7 @@ class Streams:
         servers: Callable[[], Awaitable[int]],
         kept_from: Callable[[Stream], Awaitable[str | None]],
         damage: Damage,
-        emptied: Emptied | None = None,
+        empty_logs: EmptyLogs | None = None,
     ) -> None:
         """Make none yet.
 
@@ -53,7 +53,7 @@ class Streams:
             servers: returns how many servers can hold a copy.
             kept_from: returns why a stream that is not there is not to be made; None: it may be.
             damage: is told what could not be read.
-            emptied: watches those in memory meanwhile.
+            empty_logs: watches those in memory meanwhile.
         """
         self._client = client
         self._settings = settings
@@ -63,7 +63,7 @@ class Streams:
         self._kept_from = kept_from
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
-        self._emptied = emptied
+        self._empty_logs = empty_logs
         self._watching: list[asyncio.Task[None]] = []
         self._making: dict[Stream, asyncio.Task[int]] = {}
         self._reading = asyncio.Lock()
@@ -74,8 +74,8 @@ class Streams:
     async def __aenter__(self) -> Self:
         """Make the first one, and begin to make the others: none may be there before it."""
         self._copies = await self._ensure(self._streams[0])
-        if self._emptied is not None:
-            self._watching = [asyncio.ensure_future(self._emptied.watch())]
+        if self._empty_logs is not None:
+            self._watching = [asyncio.ensure_future(self._empty_logs.watch())]
         for stream in (*self._streams, *(one.snapshots for one in self._streams)):
             self._making[stream] = asyncio.ensure_future(self._ensure(stream))
         return self
@@ -150,9 +150,9 @@ class Streams:
     def _tell(self, stream: Stream, reason: str) -> None:
         """Tell what is waited for, of many at once that of the first: in turn it would change."""
         if stream in self._told_of(stream):
-            emptied = self._emptied
-            if emptied is not None and NO_LEADER in reason and emptied.concerns(stream):
-                reason = emptied.told
+            empty_logs = self._empty_logs
+            if empty_logs is not None and NO_LEADER in reason and empty_logs.concerns(stream):
+                reason = empty_logs.told
             self._waiting(reason)
 
     def _told_of(self, stream: Stream) -> tuple[Stream, ...]:

@@ -16,10 +16,10 @@ from grid_member.engine.lost_memory.empty_logs import (
     LOOKS,
     PERIOD_S,
     Count,
-    Emptied,
-    Group,
+    EmptyLogs,
+    StreamGroup,
     described,
-    emptied,
+    empty_streams,
 )
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import Stream
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LOG: Final = Stream("volatile", durable=False)
 GROUPS: Final = {"volatile": "S-R3M-a", "volatile-image": "S-R3M-b"}
 ORDER: Final = ["volatile-image", "volatile"]
-BOTH: Final = {Group(*each) for each in GROUPS.items()}
+BOTH: Final = {StreamGroup(*each) for each in GROUPS.items()}
 EMPTY: Final = {"size": 3, "quorum_needed": 2, "pindex": 0, "ever_had_leader": False}
 LED: Final = {"leader": "x", "pindex": 1, "ever_had_leader": True}
 PATIENCE: Final = 40
@@ -72,7 +72,7 @@ SNAPSHOTS: Final = copies("volatile-image", {}, {})
 
 
 def test_a_log_that_most_have_nothing_of_is_emptied_with_its_images() -> None:
-    assert emptied([LOG], STREAMS, [*copies("volatile", {}, {}), *SNAPSHOTS]) == BOTH
+    assert empty_streams([LOG], STREAMS, [*copies("volatile", {}, {}), *SNAPSHOTS]) == BOTH
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_log_that_most_have_nothing_of_is_emptied_with_its_images() -> None:
     ],
 )
 def test_what_somebody_may_have_is_not(states: list[dict[str, Any]]) -> None:
-    assert emptied([LOG], STREAMS, [*copies("volatile", *states), *SNAPSHOTS]) == set()
+    assert empty_streams([LOG], STREAMS, [*copies("volatile", *states), *SNAPSHOTS]) == set()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_somebody_may_have_is_not(states: list[dict[str, Any]]) -> None:
     ],
 )
 def test_what_is_stored_on_disks_or_unknown_is_not(streams: list[dict[str, Any]]) -> None:
-    found = emptied(
+    found = empty_streams(
         [LOG], [*streams, *told("volatile-image")], [*copies("volatile", {}, {}), *SNAPSHOTS]
     )
     assert found == set()
@@ -113,7 +113,7 @@ def test_what_is_stored_on_disks_or_unknown_is_not(streams: list[dict[str, Any]]
 def test_what_does_not_tell_whether_it_ever_was_led_is_an_error() -> None:
     silent = [{"data": {"GRID": {"S-R3M-a": {"size": 3, "quorum_needed": 2}}}}] * 2
     with pytest.raises(KeyError):
-        emptied([LOG], STREAMS, [*silent, *SNAPSHOTS])
+        empty_streams([LOG], STREAMS, [*silent, *SNAPSHOTS])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_log_is_kept_as_long_as_its_images_may_be_there(
     snapshots: list[dict[str, Any]], told_of_snapshots: list[dict[str, Any]]
 ) -> None:
     groups = [*copies("volatile", {}, {}), *copies("volatile-image", *snapshots)]
-    assert emptied([LOG], [*told("volatile"), *told_of_snapshots], groups) == set()
+    assert empty_streams([LOG], [*told("volatile"), *told_of_snapshots], groups) == set()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_log_is_kept_as_long_as_its_images_may_be_there(
 )
 def test_what_is_left_of_a_log_goes_when_its_other_half_began_anew(anew: str, left: str) -> None:
     groups = [*copies(left, {}, {}), *copies(anew, LED, LED)]
-    assert emptied([LOG], STREAMS, groups) == {Group(left, GROUPS[left])}
+    assert empty_streams([LOG], STREAMS, groups) == {StreamGroup(left, GROUPS[left])}
 
 
 def looks(
@@ -181,7 +181,7 @@ def test_who_was_taken_off_is_missed_by_nobody() -> None:
 def test_a_stream_made_anew_is_another_one() -> None:
     count = patient()
     looks(count, PATIENCE - 1)
-    anew = frozenset({Group("volatile", "S-R3M-c")})
+    anew = frozenset({StreamGroup("volatile", "S-R3M-c")})
     assert count.after(anew, leads=True, missing=GONE, silent=GONE) == []
 
 
@@ -270,14 +270,14 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
 
 
 @pytest.fixture
-async def watched(servers: Servers) -> AsyncIterator[Callable[..., Emptied]]:
+async def watched(servers: Servers) -> AsyncIterator[Callable[..., EmptyLogs]]:
     tasks: list[asyncio.Task[None]] = []
     nobody = cast("NatsClient", None)
     settings = cast("ClusterSettings", SimpleNamespace(validation_timeout_s=0))
 
-    def begin(own: str = "a", *, beside: bool = True) -> Emptied:
+    def begin(own: str = "a", *, beside: bool = True) -> EmptyLogs:
         streams = [Stream("shard-0", durable=beside), LOG]
-        watcher = Emptied(nobody, nobody, own, streams, settings)
+        watcher = EmptyLogs(nobody, nobody, own, streams, settings)
         tasks.append(asyncio.create_task(watcher.watch()))
         return watcher
 
@@ -293,7 +293,7 @@ async def looked(servers: Servers, number: int = 4 * LOOKS) -> None:
 
 
 async def test_one_deletes_what_is_emptied_images_first(
-    servers: Servers, watched: Callable[..., Emptied]
+    servers: Servers, watched: Callable[..., EmptyLogs]
 ) -> None:
     watched("a")
     watched("b")
@@ -302,7 +302,7 @@ async def test_one_deletes_what_is_emptied_images_first(
 
 
 async def test_who_does_not_lead_the_servers_deletes_nothing(
-    servers: Servers, watched: Callable[..., Emptied]
+    servers: Servers, watched: Callable[..., EmptyLogs]
 ) -> None:
     watcher = watched("b")
     await looked(servers)
@@ -310,7 +310,7 @@ async def test_who_does_not_lead_the_servers_deletes_nothing(
 
 
 async def test_who_is_heard_and_did_not_answer_is_waited_for(
-    servers: Servers, watched: Callable[..., Emptied]
+    servers: Servers, watched: Callable[..., EmptyLogs]
 ) -> None:
     servers.silent = False
     watched()
@@ -322,7 +322,7 @@ async def test_who_is_heard_and_did_not_answer_is_waited_for(
 
 
 async def test_what_is_not_deleted_at_once_is_deleted_later(
-    servers: Servers, watched: Callable[..., Emptied]
+    servers: Servers, watched: Callable[..., EmptyLogs]
 ) -> None:
     servers.refuses = True
     watched()
@@ -331,7 +331,7 @@ async def test_what_is_not_deleted_at_once_is_deleted_later(
 
 
 async def test_nobody_looks_where_nothing_is_on_disks(
-    servers: Servers, watched: Callable[..., Emptied]
+    servers: Servers, watched: Callable[..., EmptyLogs]
 ) -> None:
     watcher = watched(beside=False)
     for _ in range(100):
