@@ -32,7 +32,7 @@ _MOST: Final = 16
 _MOST_CHARACTERS: Final = 300
 
 
-class _Complaint(NamedTuple):
+class _DiskAlarm(NamedTuple):
     trouble: str
     heard_s: float
 
@@ -40,7 +40,7 @@ class _Complaint(NamedTuple):
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Complaints:
+class DiskAlarms:
     """Tells of this member's trouble, and remembers that of others.
 
     Args:
@@ -58,7 +58,7 @@ class Complaints:
         self._settings = settings
         self._own = own
         self._clock = clock
-        self._heard: dict[str, _Complaint] = {}
+        self._heard: dict[str, _DiskAlarm] = {}
         self._telling: asyncio.Task[None] | None = None
 
     @property
@@ -118,6 +118,6 @@ class Complaints:
         crowded = former is None and len(self._heard) >= _MOST
         if crowded or member == self._settings.member_name:
             return
-        self._heard[member] = _Complaint(trouble[:_MOST_CHARACTERS], now_s)
+        self._heard[member] = _DiskAlarm(trouble[:_MOST_CHARACTERS], now_s)
         if former is None or now_s - former.heard_s > BELIEVED_S:
             _log.warning("the member %s says: %s", member, trouble[:_MOST_CHARACTERS])

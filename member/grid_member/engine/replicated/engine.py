@@ -93,7 +93,7 @@ class ClusterEngine(LocalEngine):
             nobody = shards.delay or without_majority(shards.settings, joined=True)
             nobody = shards.damage.beside(nobody)
             return nobody if shards.trouble is None else f"{shards.trouble}; {nobody}"
-        known = filter(None, (shards.complaints.of_others, shards.damage.told))
+        known = filter(None, (shards.disk_alarms.of_others, shards.damage.told))
         return None if waited is None else "; ".join([*known, waited])
 
     @property

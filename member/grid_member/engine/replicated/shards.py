@@ -23,7 +23,7 @@ from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.quorum_of_one import QuorumOfOne
 from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCall
 from grid_member.engine.integrity.damage import Damage
-from grid_member.engine.integrity.disk_alarms import Complaints
+from grid_member.engine.integrity.disk_alarms import DiskAlarms
 from grid_member.engine.io.ending import unless
 from grid_member.engine.jetstream.replay import Source
 from grid_member.engine.local.system import ignore
@@ -104,7 +104,7 @@ class ReplicatedShards(Shards):
         """Whether the begin is over, and nobody confirms that the shards are current."""
         self.delay: str | None = None
         """Why that is so, when it is not for want of a majority."""
-        self.complaints = Complaints(settings, self._own_trouble)
+        self.disk_alarms = DiskAlarms(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
         of_server = {"alone": settings.alone, "lite": settings.lite}
         self.damage = Damage(lambda: self.all_streams, settings.directory, **of_server)
@@ -195,7 +195,7 @@ class ReplicatedShards(Shards):
     @property
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
-        known = self._own_trouble(), self.complaints.of_others, self.damage.unreadable_log
+        known = self._own_trouble(), self.disk_alarms.of_others, self.damage.unreadable_log
         return next(filter(None, (*known, self.memory.told)), None) or self.stuck()
 
     def _own_trouble(self) -> str | None:
@@ -249,7 +249,7 @@ class ReplicatedShards(Shards):
                 last_first.push_async_callback(server.stop)
             for client in clients:
                 last_first.push_async_callback(client.close)
-            last_first.push_async_callback(self.complaints.end)
+            last_first.push_async_callback(self.disk_alarms.end)
             last_first.push_async_callback(self.damage.end)
             last_first.push_async_callback(self.memory.end)
             last_first.push_async_callback(self._quorum_of_one.end)
@@ -295,7 +295,7 @@ class ReplicatedShards(Shards):
         self._client = client = connection_to(server, settings, USER, self._connected)
         self.roll_call.connected(client, lambda: server.apart)
         self.footing.listen(client, lambda: self._cluster)
-        self.complaints.begin(client)
+        self.disk_alarms.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
         self.damage.begin(system, identity, lambda: bool(self.waiting or self.stalled))
         self.memory.begin(client, system, identity.server_name)

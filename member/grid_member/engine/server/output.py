@@ -172,7 +172,7 @@ class ServerLog:
         self._secrets = tuple(secrets)
         self._told: OrderedDict[str, float] = OrderedDict()
         self._rest = b""
-        self._complaints: deque[str] = deque(maxlen=_LAST_LINES)
+        self._disk_alarms: deque[str] = deque(maxlen=_LAST_LINES)
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._plain: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By host: when it answered in plain text first, and last."""
@@ -190,9 +190,9 @@ class ServerLog:
         return f"this member and one at {host} do not take each other: {todo}"
 
     @property
-    def complaints(self) -> list[str]:
+    def disk_alarms(self) -> list[str]:
         """The last warnings and errors since `begin`."""
-        return list(self._complaints)
+        return list(self._disk_alarms)
 
     @property
     def last(self) -> list[str]:
@@ -202,7 +202,7 @@ class ServerLog:
     def begin(self) -> None:
         """Hear a new server."""
         self._rest = b""
-        self._complaints.clear()
+        self._disk_alarms.clear()
         self._last.clear()
         self._apart = _NOBODY
         self._refused.clear()
@@ -230,7 +230,7 @@ class ServerLog:
         if _PLAIN.search(text) and _lasting(self._plain, host, now, SERVERLESS_S) < SERVERLESS_S:
             level = logging.DEBUG
         if level >= logging.WARNING:
-            self._complaints.append(text)
+            self._disk_alarms.append(text)
             self.crippled = self.crippled or is_crippled(text)
             if todo is not None and _lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
                 self._set_apart(host, todo, now)

@@ -372,13 +372,13 @@ class NatsServer:
             await asyncio.sleep(_PORTS_POLL_S)
 
     def _tell_end(self, ended: str) -> None:
-        why, last = explanation(self._log.complaints, self._settings), ""
+        why, last = explanation(self._log.disk_alarms, self._settings), ""
         if why is None:
-            complaints = self._log.complaints
+            complaints = self._log.disk_alarms
             why = f"{ended}: {complaints[-1]}" if complaints else ended
             last = "\n" + "\n".join(self._log.last)
         self.failure = why
-        self._full = why if is_full(self._log.complaints) else None
+        self._full = why if is_full(self._log.disk_alarms) else None
         self._ended_s = self._clock()
         _log.error("%s and is started again: %s%s", ended, why, last)
 

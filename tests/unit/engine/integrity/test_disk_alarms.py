@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.integrity import disk_alarms
-from grid_member.engine.integrity.disk_alarms import BELIEVED_S, SUBJECT, Complaints
+from grid_member.engine.integrity.disk_alarms import BELIEVED_S, SUBJECT, DiskAlarms
 from grid_member.engine.nats.client.wire import Message
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class Two:
         self.connection = Connection()
         monkeypatch.setattr(disk_alarms, "TELL_S", 0.01)
         monkeypatch.setattr(disk_alarms, "send_message", self.connection.tell)
-        self.well = Complaints(SETTINGS["m1"], lambda: None, lambda: self.now_s)
-        self.full = Complaints(SETTINGS["m2"], lambda: self.trouble, lambda: self.now_s)
+        self.well = DiskAlarms(SETTINGS["m1"], lambda: None, lambda: self.now_s)
+        self.full = DiskAlarms(SETTINGS["m2"], lambda: self.trouble, lambda: self.now_s)
 
     async def __aenter__(self) -> Two:
         for one in (self.well, self.full):

@@ -45,7 +45,7 @@ def test_lines_in_any_pieces_go_to_the_log_at_their_level(
         ("WARNING", "nats-server: nats.conf:3:1: unknown"),
         ("DEBUG", "nats-server: the end"),
     ]
-    assert heard.complaints == ["careful", "bad �", "worse", "nats.conf:3:1: unknown"]
+    assert heard.disk_alarms == ["careful", "bad �", "worse", "nats.conf:3:1: unknown"]
 
 
 def test_a_secret_never_gets_into_the_log(
@@ -104,7 +104,7 @@ def test_why_servers_do_not_take_each_other_is_told_with_what_to_do(
     assert level == "ERROR"
     assert text.startswith(f"nats-server: {line} {what}")
     # Whoever knocks has nothing to do with what ends a server later.
-    assert explanation(heard.complaints, MEMBER) is None
+    assert explanation(heard.disk_alarms, MEMBER) is None
 
 
 NOT_TAKEN = b"[1] [ERR] %s:%d - rid:9 - Route Error 'Authorization Violation'\n"
@@ -170,7 +170,7 @@ def test_a_member_that_has_no_server_yet_is_not_taken_for_one_without_tls(
             heard.feed(NO_TLS % (member, number), float(now) + (10.0 if b"2" in member else 0.0))
     assert {level for level, _ in told(caplog)} == {"DEBUG"}
     assert heard.apart(times[-1]) is None
-    assert heard.complaints == []
+    assert heard.disk_alarms == []
 
 
 @pytest.mark.parametrize("ports", [0, 1], ids=["is connected to", "connects"])
@@ -204,7 +204,7 @@ def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:
     for number in range(100):
         heard.feed(b"x" * 5000, 0.0)
         heard.feed(b"\n[1] [WRN] %s\n" % chr(65 + number % 26).encode() * number, 0.0)
-    assert len(heard.last) == len(heard.complaints) == 20
+    assert len(heard.last) == len(heard.disk_alarms) == 20
     assert max(map(len, heard.last)) <= 2000
 
 

@@ -82,7 +82,7 @@ class BlockingClient:
         self._unread_bytes = 0
         self._greeted = False
         self._answered = False
-        self._complaint = ""
+        self._error = ""
 
     def __enter__(self) -> Self:
         """Connect.
@@ -103,7 +103,7 @@ class BlockingClient:
             self._greet()
         except BaseException as error:
             self._hang_up()
-            if isinstance(error, NatsError) and "auth" in self._complaint.lower():
+            if isinstance(error, NatsError) and "auth" in self._error.lower():
                 raise NatsRefusedError(
                     "nats-server does not know the user and password of the member"
                 ) from error
@@ -268,7 +268,7 @@ class BlockingClient:
         elif isinstance(event, Info):
             self._greeted = True
         elif isinstance(event, ServerError):
-            self._complaint = event.text
+            self._error = event.text
 
     def _hang_up(self) -> None:
         if self._socket is not None:
@@ -277,7 +277,7 @@ class BlockingClient:
 
     def _gone(self) -> DisconnectedError:
         return DisconnectedError(
-            f"the connection to nats-server went: {self._complaint or 'the server hung up'}"
+            f"the connection to nats-server went: {self._error or 'the server hung up'}"
         )
 
 

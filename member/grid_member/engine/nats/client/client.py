@@ -45,8 +45,8 @@ PENDING_PAYLOADS: Final = 8
 """Payloads of the largest size that may wait to be sent; more is not taken."""
 MAX_REQUESTS: Final = 10_000
 """Requests that may wait for their answers at the same time."""
-MAX_COMPLAINTS: Final = 32
-"""Different complaints of a server that are logged as warnings."""
+MAX_ERRORS: Final = 32
+"""Different errors of a server that are logged as warnings."""
 
 _log: Final = logging.getLogger("grid.engine.nats")
 
@@ -113,7 +113,7 @@ class NatsClient:
         self._refused = False
         self._reason = "the client was not started"
         self._news = asyncio.Event()
-        self._complaints: set[str] = set()
+        self._errors: set[str] = set()
         self._numbers = count(1)
         self._inbox = b"_INBOX.%b." % secrets.token_hex(11).encode()
         self._requests: dict[bytes, asyncio.Future[Message]] = {}
@@ -304,12 +304,12 @@ class NatsClient:
         except Exception as error:
             _report("a subscription failed to take messages", error)
 
-    def complained(self, text: str) -> None:
-        """Log a complaint: the same again, or too many different ones, only for who debugs."""
-        known = text in self._complaints or len(self._complaints) >= MAX_COMPLAINTS
+    def report_error(self, text: str) -> None:
+        """Log an error of the server; repeated ones, and too many different ones, for debugging."""
+        known = text in self._errors or len(self._errors) >= MAX_ERRORS
         _log.log(logging.DEBUG if known else logging.WARNING, "nats-server complained: %s", text)
         if not known:
-            self._complaints.add(text)
+            self._errors.add(text)
 
     def _take_answers(self, messages: Sequence[Message]) -> None:
         for message in messages:

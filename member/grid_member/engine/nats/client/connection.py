@@ -41,7 +41,7 @@ class Owner(Protocol):
     def take(self, sid: int, messages: Sequence[Message]) -> None:
         """Take the messages of one read for one subscription."""
 
-    def complained(self, text: str) -> None:
+    def report_error(self, text: str) -> None:
         """Take note of what the server found wrong."""
 
 
@@ -178,7 +178,7 @@ class Connection:
                 self.send(self._owner.greeting())
                 self._ping()
         elif isinstance(event, ServerError):
-            self._complained(event.text)
+            self._report_error(event.text)
 
     def _answered(self) -> None:
         self._unanswered_pings -= 1
@@ -194,11 +194,11 @@ class Connection:
         self._unanswered_pings += 1
         self.send(PING)
 
-    def _complained(self, text: str) -> None:
+    def _report_error(self, text: str) -> None:
         self.reason = f"the server complained: {text}"
         if not self.open and "auth" in text.lower():
             self.refused = True
-        self._owner.complained(text)
+        self._owner.report_error(text)
 
     def _flush(self) -> None:
         if self._unsent and self._transport is not None:

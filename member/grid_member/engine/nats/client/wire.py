@@ -66,7 +66,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class ServerError:
-    """What a server complains about; it hangs up after most complaints."""
+    """An error that a server reports; it hangs up after most of them."""
 
     text: str
 

@@ -90,7 +90,7 @@ async def test_complaints_are_logged_once(
         await until(lambda: taken)
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["nats-server complained: Slow Consumer", "nats-server complained: Other"]
-    assert len(lines) == module.MAX_COMPLAINTS
+    assert len(lines) == module.MAX_ERRORS
     assert client.connected
 
 

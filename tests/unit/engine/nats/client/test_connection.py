@@ -58,7 +58,7 @@ class NotedOwner:
     def take(self, sid: int, messages: Sequence[Message]) -> None:
         self.told.append((sid, [message.payload for message in messages]))
 
-    def complained(self, text: str) -> None:
+    def report_error(self, text: str) -> None:
         self.told.append(text)
 
 
