@@ -10,7 +10,7 @@ others from serving what they have on disks.
     fewer are there                                              ─▶ the others may be a quorum
 
 Who is missing may be cut off, and still have what the others lost. That was more of them than may
-be lost at a time, so nobody was promised it. But most cuts are short: so it is waited for.
+be lost at a time, so nobody was promised it. But most partitions are short: so it is waited for.
 """
 
 from __future__ import annotations

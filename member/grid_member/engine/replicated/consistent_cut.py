@@ -62,7 +62,7 @@ def is_marker(key: str) -> bool:
     return key.startswith(MARKER)
 
 
-class Cuts:
+class ConsistentCuts:
     """The cuts that are under way, as one member sees them. For the thread of the event loop."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from grid_member.engine.replicas.departure import Departure
 from grid_member.engine.replicas.servers import Servers, Store
 from grid_member.engine.replicas.watch import CopyWatch
 from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
-from grid_member.engine.replicated.consistent_cut import Cuts
+from grid_member.engine.replicated.consistent_cut import ConsistentCuts
 from grid_member.engine.replicated.incarnations import Taker, end_incarnation, takers
 from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
@@ -74,7 +74,7 @@ class ClusterEngine(LocalEngine):
         self._maps = maps = AgreedPlacement(shards, lambda shard: shard.state.maps.found)
         self._queues = queues = AgreedPlacement(shards, lambda shard: shard.state.queues.found)
         self._agreement = Agreement(shards, maps, queues)
-        self._cuts = Cuts()
+        self._consistent_cuts = ConsistentCuts()
         self._colleagues: Colleagues | None = None
         self._servers: Servers | None = None
         self._watch: CopyWatch | None = None
@@ -226,7 +226,7 @@ class ClusterEngine(LocalEngine):
         Raises:
             EngineError: that could not be had.
         """
-        whole = merged(await self._cuts.take())
+        whole = merged(await self._consistent_cuts.take())
         return [without_values(whole, self._cluster.settings.left_behind)]
 
     def takers(self) -> set[Taker]:
@@ -299,7 +299,7 @@ class ClusterEngine(LocalEngine):
     async def _begin(self) -> None:
         for shard in self._cluster.replicated_shards:
             shard.lend(self.leased_until_s, self._serve_soon)
-        self._watch_cuts()
+        self._watch_consistent_cuts()
         self._system_shard.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._cluster.replicated_shards))
         self._cluster.stalled = False
@@ -308,10 +308,10 @@ class ClusterEngine(LocalEngine):
         self._serve_others()
         await self._begin_to_keep()
 
-    def _watch_cuts(self) -> None:
+    def _watch_consistent_cuts(self) -> None:
         """Watch for cuts in the shards that there are now."""
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
-        self._cuts.begin(durable, whole=self._cluster.whole)
+        self._consistent_cuts.begin(durable, whole=self._cluster.whole)
 
     async def _find_seat(self) -> None:
         """Find out which shards this member is to have, and bring them in: it has them all."""
@@ -334,7 +334,7 @@ class ClusterEngine(LocalEngine):
         self._agreement.end()
         self.end_polls()
         await super().stop()
-        self._cuts.end()
+        self._consistent_cuts.end()
 
     def _drained(self) -> None:
         if self._forward_server is not None:

@@ -118,7 +118,7 @@ def check_counted(state: State, name: str, directory: Path | None) -> None:
         )
 
 
-def cut_off(
+def end_member(
     ending: asyncio.Event,
     server: Callable[[], NatsServer | None],
     shards: Callable[[], Sequence[ReplicatedShard]],

@@ -113,10 +113,10 @@ class PartEngine(LiteEngine):
     async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Snapshot]:
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         try:
-            self._cuts.begin([*durable, *others])
+            self._consistent_cuts.begin([*durable, *others])
             return await ClusterEngine.moment(self)
         finally:
-            self._watch_cuts()
+            self._watch_consistent_cuts()
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them all."""
@@ -259,7 +259,7 @@ class PartEngine(LiteEngine):
                 shard.lend(self.leased_until_s, self._serve_soon)
             self._cluster.durable = [*self._cluster.durable, *others]
             self._cluster.coming = []
-            self._watch_cuts()
+            self._watch_consistent_cuts()
 
     async def _brought_in(
         self, *, empty: bool = False, patience_s: float | None = None

@@ -42,7 +42,7 @@ from grid_member.engine.replicated.own_server import (
     begun,
     check_counted,
     connection_to,
-    cut_off,
+    end_member,
     take_back,
     trusted,
     until_connected,
@@ -282,7 +282,7 @@ class ReplicatedShards(Shards):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         await self.damage.watermarks.prepare(identity)  # by what the server has before it begins
-        cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.replicated_shards)
+        cut = partial(end_member, self.ending, lambda: self._server, lambda: self.replicated_shards)
         incarnation, footing = (
             self.footing.begin(identity, cut),
             (self.footing.found, self.footing.gone),

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.local.system import ignore
 from grid_member.engine.replicated import consistent_cut
-from grid_member.engine.replicated.consistent_cut import MARKER, MARKER_MS, Cuts
+from grid_member.engine.replicated.consistent_cut import MARKER, MARKER_MS, ConsistentCuts
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.replicated.shards import CLUSTER_SHARDS
@@ -42,7 +42,7 @@ FIRST, SECOND, THIRD = (
 pytestmark = pytest.mark.timeout(180)
 
 
-class Slow(Cuts):
+class Slow(ConsistentCuts):
     """Marks one shard long after the other."""
 
     def _put_markers(self, name: str) -> Iterable[Awaitable[Refused | None]]:
@@ -67,13 +67,13 @@ class Unheld(Slow):
 class SlowEngine(ClusterEngine):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self._cuts = Slow()
+        self._consistent_cuts = Slow()
 
 
 class UnheldEngine(ClusterEngine):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self._cuts = Unheld()
+        self._consistent_cuts = Unheld()
 
 
 class Pairs:
