@@ -38,7 +38,7 @@ class NotCompiledError(Exception):
     """Compiled modules are required and not there; the message says what to do."""
 
 
-class _Finder:
+class _CompiledFinder:
     """Finds the compiled modules before their sources; an entry of `sys.meta_path`."""
 
     def __init__(self, files: dict[str, Path]) -> None:
@@ -117,7 +117,7 @@ def _use(directory: Path) -> str | None:
     loaded = sorted(files.keys() & sys.modules.keys())
     if loaded:
         return f"{loaded[0]} is loaded already"  # and its classes are others
-    finder = _Finder(files)
+    finder = _CompiledFinder(files)
     sys.meta_path.insert(0, finder)
     try:
         __import__(GROUP)

@@ -70,7 +70,7 @@ class Colleagues(Protocol):
         """Let nobody else change the cluster meanwhile; raises `LockedOutError`."""
 
 
-class Strangers:
+class NoColleagues:
     """The colleagues of a member that was not told of any."""
 
     def servers(self) -> frozenset[str]:

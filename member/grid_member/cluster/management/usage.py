@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 from grid_member.cluster.membership.member_table import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
 from grid_member.engine.api import Refused
-from grid_member.engine.local.usage import Kind, StructureUsage
+from grid_member.engine.local.usage import StructureKind, StructureUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ class UsageSource(Protocol):
     async def cluster_usage(self) -> Iterable[StructureUsage] | Refused:
         """Return every structure of the cluster that holds anything."""
 
-    def held_structures(self) -> Iterable[tuple[Kind, str]]:
+    def held_structures(self) -> Iterable[tuple[StructureKind, str]]:
         """Return kind and name of the same structures, without counting."""
 
     def store_bytes(self) -> int | None:
@@ -51,7 +51,7 @@ class LimitsDocument(TypedDict):
 class StructureDocument(TypedDict):
     """One map or queue."""
 
-    kind: Kind
+    kind: StructureKind
     name: str
     entries: int
     bytes: int

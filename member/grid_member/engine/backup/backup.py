@@ -26,7 +26,7 @@ from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
 from grid_member.engine.storage.exchange import check_unfinished, numbered
-from grid_member.engine.storage.identity import IDENTITY_FILE, Identity, write_identity
+from grid_member.engine.storage.identity import IDENTITY_FILE, StoreIdentity, write_identity
 from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
 from grid_member.engine.storage.store import DIRECTORY_MODE, make_directories, shard_path
 
@@ -116,7 +116,7 @@ class Draft:
                     self._advance(min(done, WRITTEN_PERCENT), advanced)
                 self._advance(0, advanced)
             written += job.parts_stored
-        write_identity(self._place / IDENTITY_FILE, Identity(member, len(snapshots)))
+        write_identity(self._place / IDENTITY_FILE, StoreIdentity(member, len(snapshots)))
         files = self._checksums(advanced)
         write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
         sync_directory(self._place)

@@ -39,8 +39,8 @@ from grid_member.engine.storage.exchange import (
 from grid_member.engine.storage.identity import (
     FORGOTTEN,
     IDENTITY_FILE,
-    Identity,
-    Restored,
+    RestoreOrigin,
+    StoreIdentity,
     read_identity,
     write_identity,
 )
@@ -148,7 +148,7 @@ def _check_outside(directory: Path) -> None:
 
 
 def _restored_locked(
-    backup: Path, manifest: Manifest, identity: Identity, directory: Path
+    backup: Path, manifest: Manifest, identity: StoreIdentity, directory: Path
 ) -> Restoration:
     had_lock = (directory / LOCK).exists()
     lock_fd = lock_directory(directory)
@@ -171,7 +171,9 @@ def _unmake(made: list[Path]) -> None:
             path.rmdir()
 
 
-def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: Path) -> Restoration:
+def _restored(
+    backup: Path, manifest: Manifest, identity: StoreIdentity, directory: Path
+) -> Restoration:
     creating = clear_unfinished(directory)
     try:
         creating.mkdir(mode=DIRECTORY_MODE)
@@ -182,9 +184,9 @@ def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: P
                 raise broken(backup, f"it has no shard {shard}")
             return_items_in_flight(shard_path(creating, shard), shard)
         member = uuid.uuid4()
-        restored = Restored(manifest.backup_id, str(backup.resolve()))
+        restored = RestoreOrigin(manifest.backup_id, str(backup.resolve()))
         (creating / IDENTITY_FILE).unlink()
-        write_identity(creating / IDENTITY_FILE, Identity(member, identity.shards, restored))
+        write_identity(creating / IDENTITY_FILE, StoreIdentity(member, identity.shards, restored))
         sync_directory(creating)
     except lmdb.Error as error:
         # What was written has not gone yet: it can be told whether that has filled the disk.
@@ -200,7 +202,7 @@ def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: P
     return Restoration(member, manifest.member, manifest.created_ms, size_bytes)
 
 
-def _identity(backup: Path, manifest: Manifest) -> Identity:
+def _identity(backup: Path, manifest: Manifest) -> StoreIdentity:
     try:
         found = file_checksum(backup / IDENTITY_FILE)
     except FileNotFoundError:

@@ -55,7 +55,7 @@ from grid_member.engine.storage.exchange import (
 from grid_member.engine.storage.identity import (
     FORGOTTEN,
     IDENTITY_FILE,
-    Identity,
+    StoreIdentity,
     read_identity,
     write_identity,
 )
@@ -89,7 +89,7 @@ class Salvage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class _SalvagedState:
     """A state of a log that its file still has all of."""
 
     log: Root
@@ -112,7 +112,7 @@ def refuse_healthy(directory: Path, shards: int) -> None:
     Raises:
         EngineError: the store is not damaged.
     """
-    with _Taken(directory) as place:
+    with _LockedStore(directory) as place:
         try:
             check_shards(place, read_identity(place / IDENTITY_FILE), shards)
             for shard in range(shards):
@@ -141,7 +141,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
         EngineError: the store is foreign, of a newer format or locked, nothing of it can be read,
             or the disk has no room for another one. It is as it was then.
     """
-    with _Taken(directory) as place:
+    with _LockedStore(directory) as place:
         identity = _identity_left(place)
         count = shards if identity is None else identity.shards
         building = directory / BUILDING
@@ -159,7 +159,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
             # Whoever has items in flight under a UUID that is not known any more stays away.
             for shard in range(count):
                 return_items_in_flight(shard_path(building, shard), shard)
-            identity = Identity(uuid.uuid4(), count, FORGOTTEN)
+            identity = StoreIdentity(uuid.uuid4(), count, FORGOTTEN)
         write_identity(building / IDENTITY_FILE, identity)
         sync_directory(building)
         exchange(directory, SALVAGED)
@@ -172,18 +172,18 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
     Raises:
         EngineError: the store is foreign, of a newer format or locked. It is as it was then.
     """
-    with _Taken(directory) as place:
+    with _LockedStore(directory) as place:
         check_unfinished(place)  # what is not a member's is not deleted either
         former = _identity_left(place)
         # Else a backup that is named in the configuration would be restored at the next start.
         restored = FORGOTTEN if former is None else former.restored
-        identity = Identity(uuid.uuid4(), shards, restored)
+        identity = StoreIdentity(uuid.uuid4(), shards, restored)
         make_empty(directory / BUILDING, identity)
         exchange(directory, EMPTIED)
         return identity.member
 
 
-class _Taken:
+class _LockedStore:
     """The directory of a member that is not running, locked; gives the place of its store."""
 
     def __init__(self, directory: Path) -> None:
@@ -235,7 +235,7 @@ def _check_ours(directory: Path) -> None:
         raise EngineError(f"{directory} holds no store")
 
 
-def _identity_left(place: Path) -> Identity | None:
+def _identity_left(place: Path) -> StoreIdentity | None:
     try:
         return read_identity(place / IDENTITY_FILE)
     except (DamagedStoreError, FileNotFoundError):
@@ -265,7 +265,7 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
     return left.last
 
 
-def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
+def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_SalvagedState]:
     for root in pages.roots:
         tables = [pages.tree(root, name) for name in (b"meta", b"log", b"image")]
         meta, log, snapshot = tables
@@ -280,7 +280,8 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
             sequence, chunks = _only_snapshot(pages, log, snapshot)
         else:
             if (sequence, chunks) == NO_SNAPSHOT and not log.entries:
-                yield _Left(log, snapshot, sequence, chunks, 0, [])  # nothing was ever written
+                # nothing was ever written
+                yield _SalvagedState(log, snapshot, sequence, chunks, 0, [])
         if chunks and chunks == _chunk_count(pages, snapshot, sequence):
             yield _left(pages, log, snapshot, sequence, chunks, wal)
         # Before a snapshot replaced anything, the records tell everything.
@@ -303,10 +304,12 @@ def _only_snapshot(pages: Pages, log: Root, snapshot: Root) -> tuple[int, int]:
     return NO_SNAPSHOT
 
 
-def _left(pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, wal: _ReadWal) -> _Left:
+def _left(
+    pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, wal: _ReadWal
+) -> _SalvagedState:
     last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
     behind = wal(last)
-    return _Left(log, snapshot, base, chunks, last + len(behind), behind)
+    return _SalvagedState(log, snapshot, base, chunks, last + len(behind), behind)
 
 
 def _whole_wal(path: Path, note: bytes, after: int) -> list[tuple[int, bytes]]:

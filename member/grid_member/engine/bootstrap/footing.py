@@ -21,7 +21,7 @@ from grid_member.engine.storage.store import CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.bootstrap.incarnation import Incarnation
 
 LOOK_S: Final = 1.0
@@ -35,7 +35,7 @@ class Footing(Twins):
     """None before the begin, and where nothing is kept."""
     _looking: asyncio.Task[None] | None = None
 
-    def begin(self, identity: Identity, ends: Callable[[EngineError], None]) -> Incarnation:
+    def begin(self, identity: MemberIdentity, ends: Callable[[EngineError], None]) -> Incarnation:
         """Return this process; ends is called when it has to end what it does as the member."""
         directory = self._settings.directory
         if directory is not None:

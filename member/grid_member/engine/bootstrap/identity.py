@@ -41,7 +41,7 @@ _SUFFIX_BYTES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class MemberIdentity:
     """A member at one start."""
 
     uuid: uuid.UUID
@@ -57,7 +57,7 @@ class Identity:
 class OpenIdentity:
     """The identity of this process; `close` lets another process have it."""
 
-    identity: Identity
+    identity: MemberIdentity
     directory: Path | None
     """Where its server keeps data; None: nowhere that lasts."""
     lock_fds: tuple[int, ...] = ()
@@ -134,9 +134,9 @@ def plain_name(name: str, characters: int) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:characters].strip("-") or "member"
 
 
-def _new_identity(member_name: str) -> Identity:
+def _new_identity(member_name: str) -> MemberIdentity:
     member = uuid.uuid4()
-    return Identity(member, 1, server_name(member_name, member))
+    return MemberIdentity(member, 1, server_name(member_name, member))
 
 
 def _check_kind(directory: Path) -> None:
@@ -153,7 +153,7 @@ def _check_kind(directory: Path) -> None:
         )
 
 
-def _next_identity(place: Path, cluster_name: str, member_name: str) -> Identity:
+def _next_identity(place: Path, cluster_name: str, member_name: str) -> MemberIdentity:
     path = place / IDENTITY_FILE
     place.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     sync_directory(place.parent)
@@ -168,7 +168,7 @@ def _next_identity(place: Path, cluster_name: str, member_name: str) -> Identity
     return identity
 
 
-def _write_identity(path: Path, identity: Identity, cluster_name: str) -> None:
+def _write_identity(path: Path, identity: MemberIdentity, cluster_name: str) -> None:
     content = {
         "kind": _KIND,
         "format": IDENTITY_FORMAT,
@@ -181,14 +181,14 @@ def _write_identity(path: Path, identity: Identity, cluster_name: str) -> None:
     replace_file(path, json.dumps(content))
 
 
-def _read_identity(path: Path, cluster_name: str) -> Identity:
+def _read_identity(path: Path, cluster_name: str) -> MemberIdentity:
     try:
         content = json.loads(path.read_bytes())
         if content["kind"] != _KIND:
             raise EngineError(f"{path} was not written by a grid-member: choose another directory")
         if content["format"] != IDENTITY_FORMAT:
             raise newer(str(path), content["format"], IDENTITY_FORMAT)
-        identity = Identity(
+        identity = MemberIdentity(
             uuid.UUID(content["uuid"]),
             int(content["incarnation"]),
             str(content["server"]),

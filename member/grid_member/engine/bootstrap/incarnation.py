@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.engine.api import EngineError
 
 if TYPE_CHECKING:
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.log.log import Clock
 
@@ -68,7 +68,9 @@ class Incarnation(NamedTuple):
         return f"{whose}{self.since_ms % _TIMES:08x}"
 
 
-def own_incarnation(settings: ClusterSettings, identity: Identity, clock: Clock) -> Incarnation:
+def own_incarnation(
+    settings: ClusterSettings, identity: MemberIdentity, clock: Clock
+) -> Incarnation:
     """Return this process, as it describes itself to other members."""
     host = socket.gethostname() if settings.host in _ANYWHERE else settings.host
     return Incarnation(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import EngineError
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.bootstrap.incarnation import Incarnation, TwinError
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
@@ -103,7 +103,7 @@ class Twins:
         self._error: EngineError | None = None
         self._seen = ("", -math.inf)
 
-    def begin(self, identity: Identity, ends: Callable[[EngineError], None]) -> Incarnation:
+    def begin(self, identity: MemberIdentity, ends: Callable[[EngineError], None]) -> Incarnation:
         """Return this process; ends is called when an older one turns out to be the member."""
         self._own = own = own_incarnation(self._settings, identity, wall_clock_ms)
         self._ends = ends

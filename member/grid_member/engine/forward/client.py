@@ -25,10 +25,10 @@ from grid_member.engine.forward.messages import (
     HARMLESS,
     INCARNATION_BYTES,
     Frame,
-    Kind,
+    FrameKind,
     frame_outcome,
 )
-from grid_member.engine.forward.session import Call, ClientSession, Delivery
+from grid_member.engine.forward.session import ClientSession, Delivery, ForwardCall
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -92,7 +92,7 @@ class ForwardClient:
         self._servers: dict[bytes, ClientSession] = {}
         self._delivered_by: dict[Delivery, ClientSession] = {}
         """Where items came from that are neither confirmed nor returned yet."""
-        self._waiting: list[Call] = []
+        self._waiting: list[ForwardCall] = []
         """For a forward server."""
         self._calls = self._bytes = 0
         """Without an outcome."""
@@ -135,7 +135,9 @@ class ForwardClient:
         """Whether a forward server is there all of whose shards have the same cluster state."""
         return self._server is not None and not self._server.apart
 
-    def call(self, frame: Frame, done: Callable[[Any], None], timeout_s: float = 0.0) -> Call:
+    def call(
+        self, frame: Frame, done: Callable[[Any], None], timeout_s: float = 0.0
+    ) -> ForwardCall:
         """Ask a forward server, now or when there is one.
 
         Args:
@@ -148,9 +150,9 @@ class ForwardClient:
 
     def _call(
         self, frame: Frame, done: Callable[[Any], None], deadline_s: float, refused: Refused | None
-    ) -> Call:
+    ) -> ForwardCall:
         frame = frame._replace(call=next(self._numbers))
-        call = Call(frame, done, deadline_s)
+        call = ForwardCall(frame, done, deadline_s)
         self._calls += 1
         self._bytes += frame.size_bytes
         if refused is not None:
@@ -161,7 +163,7 @@ class ForwardClient:
             self._waiting.append(call)
         return call
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: ForwardCall) -> None:
         """Wait no more for an outcome; an item on its way goes back."""
         if call.done is None:
             return
@@ -173,7 +175,7 @@ class ForwardClient:
         """Tell whether the item came from a server and is neither confirmed nor returned yet."""
         return Delivery(item.queue, item.item_id, item.take_id) in self._delivered_by
 
-    def end_delivery(self, kind: Kind, item: Item) -> None:
+    def end_delivery(self, kind: FrameKind, item: Item) -> None:
         """Confirm or return an item where it came from."""
         delivery = Delivery(item.queue, item.item_id, item.take_id)
         server = self._delivered_by.get(delivery)
@@ -182,7 +184,7 @@ class ForwardClient:
         frame = Frame(
             kind, next(self._numbers), item.queue, number=item.item_id, take_id=item.take_id
         )
-        call = server.held[delivery] = Call(
+        call = server.held[delivery] = ForwardCall(
             frame, lambda _: self._forget_delivery(server, delivery), 0.0
         )
         if server.open:
@@ -192,9 +194,9 @@ class ForwardClient:
         """Ask again for what polls wait for, without waiting: the member stops soon."""
         for call in self._all():
             done = call.done
-            if call.frame.kind is Kind.QUEUE_POLL and call.frame.number and done is not None:
+            if call.frame.kind is FrameKind.QUEUE_POLL and call.frame.number and done is not None:
                 self.cancel(call)
-                self.call(Frame(Kind.QUEUE_POLL, 0, call.frame.name), done)
+                self.call(Frame(FrameKind.QUEUE_POLL, 0, call.frame.name), done)
 
     def hurry(self) -> None:
         """Let a stop wait for nothing any more."""
@@ -222,9 +224,9 @@ class ForwardClient:
 
     # What servers tell (`session.SessionListener`)
 
-    def take_outcome(self, server: ClientSession, call: Call | None, outcome: Frame) -> None:
+    def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
         """Take an outcome; call is None when nobody waits for it."""
-        if outcome.kind is Kind.NOT_TAKEN:
+        if outcome.kind is FrameKind.NOT_TAKEN:
             if call is not None:
                 self._waiting.append(call)
                 self._find_soon()
@@ -237,11 +239,11 @@ class ForwardClient:
             self._delivered_by[delivery] = server
             result.until_s = server.until_s
             if call is None or call.done is None:
-                self.end_delivery(Kind.QUEUE_RETURN, result)
+                self.end_delivery(FrameKind.QUEUE_RETURN, result)
         if call is not None:
             self._finish(call, result)
 
-    def take_refusal(self, call: Call, outcome: Refused) -> None:
+    def take_refusal(self, call: ForwardCall, outcome: Refused) -> None:
         """Take what is refused here, which shows nothing of the server."""
         self._finish(call, outcome)
 
@@ -250,7 +252,9 @@ class ForwardClient:
         if server is self._server:
             self._find_soon()
 
-    def take_lost(self, server: ClientSession, unknown: list[Call], unsent: list[Call]) -> None:
+    def take_lost(
+        self, server: ClientSession, unknown: list[ForwardCall], unsent: list[ForwardCall]
+    ) -> None:
         """Take the calls of a session that is over; those unsent never got anywhere."""
         if server is self._server:
             self._server, self._serverless_s, self._doubted = None, self._loop.time(), True
@@ -260,7 +264,7 @@ class ForwardClient:
             else:
                 self._finish(call, _UNKNOWN)
         # In the order in which they were asked for: identifiers grow.
-        again = [call for call in unsent if call.frame.kind is not Kind.CANCEL]
+        again = [call for call in unsent if call.frame.kind is not FrameKind.CANCEL]
         self._waiting = sorted([*again, *self._waiting], key=lambda one: one.frame.call)
         self._find_soon()
 
@@ -271,9 +275,12 @@ class ForwardClient:
         now_s = self._loop.time()
         for call in self._all():
             done = call.done
-            if call.frame.kind is Kind.QUEUE_POLL and done is not None:
+            if call.frame.kind is FrameKind.QUEUE_POLL and done is not None:
                 self.cancel(call)
-                size, told = Frame(Kind.QUEUE_SIZE, 0, call.frame.name), partial(_end_poll, done)
+                size, told = (
+                    Frame(FrameKind.QUEUE_SIZE, 0, call.frame.name),
+                    partial(_end_poll, done),
+                )
                 self._call(size, told, now_s + DRAIN_S, self._no_server(now_s))
 
     def _refusal(self, now_s: float) -> Refused | None:
@@ -288,7 +295,7 @@ class ForwardClient:
             _NO_SERVER if self._server is None and now_s - self._serverless_s > PATIENCE_S else None
         )
 
-    def _finish(self, call: Call, outcome: object) -> None:
+    def _finish(self, call: ForwardCall, outcome: object) -> None:
         done = call.done
         if done is None:
             return
@@ -307,7 +314,7 @@ class ForwardClient:
                     self._news.clear()
                     await self._news.wait()
 
-    def _settle(self, call: Call) -> None:
+    def _settle(self, call: ForwardCall) -> None:
         call.done = None
         self._news.set()
         if call.deadline_s:
@@ -319,7 +326,7 @@ class ForwardClient:
         self._delivered_by.pop(delivery, None)
         self._news.set()
 
-    def _all(self) -> list[Call]:
+    def _all(self) -> list[ForwardCall]:
         """Return the calls that have no outcome, but for those that end deliveries."""
         calls = [call for server in self._servers.values() for call in server.pending()]
         return [call for call in (*self._waiting, *calls) if call.deadline_s]
@@ -389,7 +396,7 @@ class ForwardClient:
                 self._contact_s = self._loop.time()
             waiting, self._waiting = self._waiting, []
             for call in waiting:
-                if call.frame.kind is Kind.QUEUE_POLL:
+                if call.frame.kind is FrameKind.QUEUE_POLL:
                     left_s = call.deadline_s - PATIENCE_S - self._loop.time()
                     call.frame = call.frame._replace(number=max(0, int(left_s * 1000)))
                 server.post(call)

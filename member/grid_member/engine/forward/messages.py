@@ -39,7 +39,7 @@ _WHOSE: Final = struct.Struct(">B16sI")
 _FRAME: Final = struct.Struct(">BQQ")
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a word is. The numbers are for ever."""
 
     # Calls
@@ -77,8 +77,8 @@ class Kind(enum.IntEnum):
     """The call was not begun, and never will be here."""
 
 
-READS: Final = frozenset({Kind.MAP_GET, Kind.QUEUE_SIZE, Kind.USAGE})
-HARMLESS: Final = READS | {Kind.SPREAD, Kind.SPREAD_FOR_NOW}
+READS: Final = frozenset({FrameKind.MAP_GET, FrameKind.QUEUE_SIZE, FrameKind.USAGE})
+HARMLESS: Final = READS | {FrameKind.SPREAD, FrameKind.SPREAD_FOR_NOW}
 """What does no harm when it is asked for twice. A poll may have taken an item, which goes back
 later: who polls has to hear of that, or would see the order of the queue broken for no reason."""
 
@@ -104,7 +104,7 @@ class Flag(enum.IntFlag):
 class Frame(NamedTuple):
     """A call or its outcome."""
 
-    kind: Kind
+    kind: FrameKind
     call: int
     """Which call it is, or is the outcome of."""
     name: str = ""
@@ -165,7 +165,7 @@ def decode_message(data: bytes) -> ForwardMessage:
     while len(frames) < count:
         kind, call, take_id = reader.header(_FRAME)
         try:
-            frames.append(Frame(Kind(kind), call, *reader.entry(), take_id))
+            frames.append(Frame(FrameKind(kind), call, *reader.entry(), take_id))
         except ValueError:
             raise CodecError("unknown kind of word") from None
     reader.end()
@@ -202,33 +202,33 @@ def frame_groups(frames: Iterable[Frame]) -> Iterator[list[Frame]]:
 def outcome_frame(call: int, outcome: object) -> Frame:
     """Return what an operation's outcome is sent as."""
     if isinstance(outcome, Entry):
-        return Frame(Kind.ENTRY, call, "", "", outcome.value, outcome.content_type)
+        return Frame(FrameKind.ENTRY, call, "", "", outcome.value, outcome.content_type)
     if isinstance(outcome, Item):
         return Frame(
-            Kind.ITEM, call, outcome.queue, "", outcome.value, outcome.content_type,
+            FrameKind.ITEM, call, outcome.queue, "", outcome.value, outcome.content_type,
             outcome.item_id, outcome.take_id,
         )  # fmt: skip
     if isinstance(outcome, Refused):
-        return Frame(Kind.REFUSED, call, outcome.reason.value, outcome.message)
+        return Frame(FrameKind.REFUSED, call, outcome.reason.value, outcome.message)
     if isinstance(outcome, bool):
-        return Frame(Kind.TRUE if outcome else Kind.FALSE, call)
+        return Frame(FrameKind.TRUE if outcome else FrameKind.FALSE, call)
     if isinstance(outcome, int):
-        return Frame(Kind.COUNT, call, number=outcome)
-    return Frame(Kind.NOTHING, call)
+        return Frame(FrameKind.COUNT, call, number=outcome)
+    return Frame(FrameKind.NOTHING, call)
 
 
 def frame_outcome(frame: Frame) -> Entry | Item | Refused | bool | int | None:
     """Return the outcome that `outcome_frame` made a word from."""
     match frame.kind:
-        case Kind.ENTRY:
+        case FrameKind.ENTRY:
             return Entry(frame.value, frame.content_type)
-        case Kind.ITEM:
+        case FrameKind.ITEM:
             return Item(frame.value, frame.content_type, frame.name, frame.number, frame.take_id)
-        case Kind.REFUSED:
+        case FrameKind.REFUSED:
             return Refused(_reason(frame.name), frame.key)
-        case Kind.TRUE | Kind.FALSE:
-            return frame.kind is Kind.TRUE
-        case Kind.COUNT:
+        case FrameKind.TRUE | FrameKind.FALSE:
+            return frame.kind is FrameKind.TRUE
+        case FrameKind.COUNT:
             return frame.number
         case _:
             return None

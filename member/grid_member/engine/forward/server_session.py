@@ -15,7 +15,7 @@ from grid_member.engine.forward.messages import (
     Flag,
     ForwardMessage,
     Frame,
-    Kind,
+    FrameKind,
     frame_groups,
     outcome_frame,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.shard.shard import Shard
 
-_ALWAYS: Final = {Kind.QUEUE_CONFIRM, Kind.QUEUE_RETURN, Kind.CANCEL, Kind.HELD}
+_ALWAYS: Final = {FrameKind.QUEUE_CONFIRM, FrameKind.QUEUE_RETURN, FrameKind.CANCEL, FrameKind.HELD}
 """What is done while this member stops, too."""
 _STATES: Final = {
     state.value: state for state in ClusterState if state is not ClusterState.IN_TRANSITION
@@ -180,7 +180,7 @@ class ServerSession:
         waiting = list(self._polls)
         self._cancel_polls()
         self._soon()
-        self._outcomes += [Frame(Kind.NOT_TAKEN, call) for call in waiting]
+        self._outcomes += [Frame(FrameKind.NOT_TAKEN, call) for call in waiting]
 
     def end(self) -> None:
         """Be gone: nobody waits for anything, or has anything."""
@@ -193,7 +193,7 @@ class ServerSession:
         kind = frame.kind
         if self._owner.leaving and kind not in _ALWAYS:
             self._soon()
-            self._outcomes.append(Frame(Kind.NOT_TAKEN, frame.call))
+            self._outcomes.append(Frame(FrameKind.NOT_TAKEN, frame.call))
             return
         done = partial(self._done, self.session, frame.call)
         try:
@@ -210,21 +210,21 @@ class ServerSession:
     def _carry_out(self, frame: Frame, done: Callable[[Any], None]) -> None:
         kind, engine = frame.kind, self._engine
         match kind:
-            case Kind.MAP_GET:
+            case FrameKind.MAP_GET:
                 engine.map_get(frame.name, frame.key, done)
-            case Kind.MAP_PUT:
+            case FrameKind.MAP_PUT:
                 engine.map_put(frame.name, frame.key, frame.value, frame.content_type, done)
-            case Kind.MAP_REMOVE:
+            case FrameKind.MAP_REMOVE:
                 engine.map_remove(frame.name, frame.key, done)
-            case Kind.MAP_CLEAR:
+            case FrameKind.MAP_CLEAR:
                 engine.map_clear(frame.name, done)
-            case Kind.QUEUE_OFFER:
+            case FrameKind.QUEUE_OFFER:
                 engine.queue_offer(frame.name, frame.value, frame.content_type, done)
-            case Kind.QUEUE_SIZE:
+            case FrameKind.QUEUE_SIZE:
                 engine.queue_size(frame.name, done)
-            case Kind.SPREAD | Kind.SPREAD_FOR_NOW:
+            case FrameKind.SPREAD | FrameKind.SPREAD_FOR_NOW:
                 self._spread(frame, done)
-            case Kind.USAGE:
+            case FrameKind.USAGE:
                 packing = self._loop.run_in_executor(None, encode_usage, engine.structure_usage())
                 packing.add_done_callback(lambda packed: done(_usage(packed)))
             case _:
@@ -238,28 +238,28 @@ class ServerSession:
         elif not shards:
             done(False)
         else:
-            change = ClusterStateChange if frame.kind is Kind.SPREAD else TransientStateChange
+            change = ClusterStateChange if frame.kind is FrameKind.SPREAD else TransientStateChange
             StateChange(shards, change(state), nothing, done).send()
 
     def _begin_on_item(self, frame: Frame, done: Callable[[Any], None]) -> None:
         match frame.kind:
-            case Kind.QUEUE_POLL:
+            case FrameKind.QUEUE_POLL:
                 poll = ServerPoll(self._engine, frame.name, frame.number / 1000, done)
                 self._polls[frame.call] = poll
                 poll.begin()
-            case Kind.CANCEL:
+            case FrameKind.CANCEL:
                 cancelled = self._polls.pop(frame.call, None)
                 if cancelled is not None:
                     cancelled.cancel()
-            case Kind.QUEUE_CONFIRM | Kind.QUEUE_RETURN:
+            case FrameKind.QUEUE_CONFIRM | FrameKind.QUEUE_RETURN:
                 # It may have gone back already, or have been confirmed over an earlier session.
                 item = self._out.pop(_delivery(frame), None)
-                if item is not None and frame.kind is Kind.QUEUE_CONFIRM:
+                if item is not None and frame.kind is FrameKind.QUEUE_CONFIRM:
                     self._engine.queue_confirm(item)
                 elif item is not None:
                     self._engine.queue_return(item)
                 done(None)
-            case Kind.HELD:
+            case FrameKind.HELD:
                 self._held.add(_delivery(frame))
             case _:
                 done(_NOT_KNOWN)
@@ -314,7 +314,7 @@ class ServerSession:
 
     def _in_time(self, frame: Frame) -> Frame:
         """Return what is said now; an item goes back that a lite member may hand out too late."""
-        if frame.kind is Kind.ITEM:
+        if frame.kind is FrameKind.ITEM:
             item = self._out.get(_delivery(frame))
             if item is not None and steady_s() + SILENT_S > item.until_s:
                 self._give_back({_delivery(frame)})
@@ -323,7 +323,7 @@ class ServerSession:
 
     def _too_large(self, frame: Frame) -> Frame:
         """Return what is said in place of an outcome; an item goes back."""
-        if frame.kind is Kind.ITEM:
+        if frame.kind is FrameKind.ITEM:
             self._give_back({_delivery(frame)} & set(self._out))
         return outcome_frame(frame.call, TOO_LARGE)
 

@@ -18,7 +18,7 @@ from grid_member.engine.forward.messages import (
     Flag,
     ForwardMessage,
     Frame,
-    Kind,
+    FrameKind,
     decode_message,
     encode_message,
     forward_subject,
@@ -52,7 +52,7 @@ class Delivery(NamedTuple):
     take_id: int
 
 
-class Call:
+class ForwardCall:
     """Something that is asked of a forward server."""
 
     __slots__ = ("deadline_s", "done", "frame", "message")
@@ -69,16 +69,18 @@ class Call:
 class SessionListener(Protocol):
     """The lite member's side of a forward server."""
 
-    def take_outcome(self, server: ClientSession, call: Call | None, outcome: Frame) -> None:
+    def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
         """Take an outcome; call is None when nobody waits for it."""
 
-    def take_refusal(self, call: Call, outcome: Refused) -> None:
+    def take_refusal(self, call: ForwardCall, outcome: Refused) -> None:
         """Take what is refused here: the server has not heard of the call."""
 
     def find_better(self, server: ClientSession) -> None:
         """Hear that another forward server is better from now on."""
 
-    def take_lost(self, server: ClientSession, unknown: list[Call], unsent: list[Call]) -> None:
+    def take_lost(
+        self, server: ClientSession, unknown: list[ForwardCall], unsent: list[ForwardCall]
+    ) -> None:
         """Take the calls of a session that is over; those unsent never got anywhere."""
 
 
@@ -103,12 +105,12 @@ class ClientSession:
             asker: hears of outcomes and losses.
         """
         self.open = self.weak = self.apart = False
-        self.held: dict[Delivery, Call | None] = {}
+        self.held: dict[Delivery, ForwardCall | None] = {}
         """Items that came from there, each with the call that ends its delivery, if any."""
         self.is_owing = False
         """Whether it may have taken an item for a poll of a session that was lost: it takes that
         back as soon as another session begins, and much later without one."""
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, ForwardCall] = {}
         """Without an outcome, in the order in which they were sent."""
         self.heard_s = 0.0
         """When the last heartbeat was asked for that came, by `steady_s`, as all times here: the
@@ -123,7 +125,7 @@ class ClientSession:
         """When the session began."""
         self._inbox = b""
         self._subscription: Subscription | None = None
-        self._posted: list[Call] = []
+        self._posted: list[ForwardCall] = []
         self._pings: deque[tuple[int, float]] = deque()
         """The messages that asked for a heartbeat and got none, and when that was."""
         self._loop = asyncio.get_running_loop()
@@ -137,7 +139,7 @@ class ClientSession:
         """Whether anything is asked for, or was given and is neither confirmed nor returned."""
         return bool(self.calls or self.held or self._posted or self.is_owing)
 
-    def pending(self) -> list[Call]:
+    def pending(self) -> list[ForwardCall]:
         """Return the calls without an outcome."""
         return [*self.calls.values(), *self._posted]
 
@@ -150,7 +152,7 @@ class ClientSession:
         self._inbox = self._client.unused_inbox()
         self._subscription = self._client.subscribe(self._inbox + b".*", self._take)
         self.begun_s = steady_s()
-        held = [Frame(Kind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
+        held = [Frame(FrameKind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
         groups = list(frame_groups(held)) or [[]]
         for frames in groups:
             last = frames is groups[-1]
@@ -161,16 +163,16 @@ class ClientSession:
             if call is not None:
                 self.post(call)
 
-    def post(self, call: Call) -> None:
+    def post(self, call: ForwardCall) -> None:
         """Send a call with all that is asked of the server in this tick."""
         if not self._posted:
             self._loop.call_soon(self._flush)
         self._posted.append(call)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: ForwardCall) -> None:
         """Wait no more for a poll that was sent or posted here."""
         if self.calls.pop(call.frame.call, None) is not None and self.open:
-            self.post(Call(Frame(Kind.CANCEL, call.frame.call), ignore, 0.0))
+            self.post(ForwardCall(Frame(FrameKind.CANCEL, call.frame.call), ignore, 0.0))
 
     def ask(self) -> None:
         """Ask for a heartbeat, or find that there was none for too long."""
@@ -194,12 +196,12 @@ class ClientSession:
         sent, self.calls = list(self.calls.values()), {}
         posted, self._posted = self._posted, []
         ending = {id(call) for call in self.held.values()}  # which are sent again from there
-        unknown: list[Call] = []
-        unsent: list[Call] = []
+        unknown: list[ForwardCall] = []
+        unsent: list[ForwardCall] = []
         for call in sent:
             reached = unheard is None or call.message < unheard
             (unknown if reached else unsent).append(call)
-        self.is_owing |= any(call.frame.kind is Kind.QUEUE_POLL for call in unknown)
+        self.is_owing |= any(call.frame.kind is FrameKind.QUEUE_POLL for call in unknown)
         self._asker.take_lost(
             self,
             [call for call in unknown if id(call) not in ending],
@@ -233,7 +235,7 @@ class ClientSession:
                 return
             place += len(frames)
 
-    def _send(self, calls: list[Call], frames: list[Frame]) -> bool:
+    def _send(self, calls: list[ForwardCall], frames: list[Frame]) -> bool:
         try:
             if not self._say(frames):
                 return False
@@ -244,7 +246,7 @@ class ClientSession:
             return True
         for call in calls:
             call.message = self._sent
-            if call.frame.kind is not Kind.CANCEL:
+            if call.frame.kind is not FrameKind.CANCEL:
                 self.calls[call.frame.call] = call
         return True
 

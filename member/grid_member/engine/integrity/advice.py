@@ -31,7 +31,7 @@ _GO_ON: Final = (
 )
 
 
-class Way(enum.Enum):
+class RepairOption(enum.Enum):
     """What may be done about a log that ends before what a member has read of it.
 
     While one copy is as long as that, and others are not, nothing is: they will be copied from it.
@@ -43,7 +43,9 @@ class Way(enum.Enum):
     """None does, and it is not in them: others went on with what was left."""
 
 
-def advised(way: Way | None, member: str, directory: Path | None, *, everywhere: bool) -> str:
+def advised(
+    way: RepairOption | None, member: str, directory: Path | None, *, everywhere: bool
+) -> str:
     """Return what follows where a stream is damaged.
 
     Args:
@@ -53,10 +55,10 @@ def advised(way: Way | None, member: str, directory: Path | None, *, everywhere:
         everywhere: whether all that hold it are there, and their copies damaged.
     """
     if everywhere:
-        alone = way is Way.ALONE
+        alone = way is RepairOption.ALONE
         first = _ALONE.format(member=member, directory=directory) if alone else ""
         return f", which are all that hold it: {first}{RESTORE}"
     rest = ""
-    if way is Way.GO_ON and directory is not None:
+    if way is RepairOption.GO_ON and directory is not None:
         rest = _GO_ON.format(member=member, file=directory / CLUSTER / WATERMARK_FILE)
     return f": start all members, as others may hold it whole{rest}"

@@ -19,7 +19,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
-from grid_member.engine.integrity.advice import Way, advised
+from grid_member.engine.integrity.advice import RepairOption, advised
 from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.machine import State
@@ -66,14 +66,14 @@ class Copy(NamedTuple):
         return self.missing > 0 or self.waits
 
 
-class _Place(NamedTuple):
+class _DamagedStream(NamedTuple):
     """Where a stream is damaged."""
 
     members: str
     """The names of those on whose disks."""
     everywhere: bool
     """Whether all that hold it are there, and their copies damaged."""
-    way: Way | None
+    way: RepairOption | None
     """What else may be done about a log that ends before what this member has read."""
 
 
@@ -118,7 +118,9 @@ class Damage:
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
-    def begin(self, system: NatsClient, identity: Identity, waits: Callable[[], bool]) -> None:
+    def begin(
+        self, system: NatsClient, identity: MemberIdentity, waits: Callable[[], bool]
+    ) -> None:
         """Look from now on.
 
         Args:
@@ -279,7 +281,7 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
 
 
 def described(
-    places: Mapping[_Place, list[str]], member: str, directory: Path | None
+    places: Mapping[_DamagedStream, list[str]], member: str, directory: Path | None
 ) -> str | None:
     """Return which streams are damaged on whose disks, and what to do; None: none is.
 
@@ -301,7 +303,7 @@ def places_of(
     found: Mapping[str, list[Copy]],
     lacking: Mapping[str, AbstractSet[str]],
     short: Mapping[str, ShortError],
-) -> dict[_Place, list[str]]:
+) -> dict[_DamagedStream, list[str]]:
     """Return where streams are damaged, and which they are.
 
     Args:
@@ -313,7 +315,7 @@ def places_of(
     for stream, error in short.items():
         ends = {copy.server for copy in found.get(stream, ()) if copy.last < error.sequence}
         servers.setdefault(stream, set()).update(ends or {_SOMEBODY})
-    places: dict[_Place, list[str]] = {}
+    places: dict[_DamagedStream, list[str]] = {}
     for stream, damaged in sorted(_damaged(found, servers).items()):
         copies = found.get(stream, ())
         copy_count = max((copy.copies for copy in copies), default=0)
@@ -321,11 +323,13 @@ def places_of(
         there = {member_of(copy.server) for copy in copies if copy.server in damaged}
         members = ", ".join(sorted(set(map(member_of, damaged))))
         way = _way(copies, copy_count, short[stream]) if stream in short else None
-        places.setdefault(_Place(members, 0 < copy_count <= len(there), way), []).append(stream)
+        places.setdefault(_DamagedStream(members, 0 < copy_count <= len(there), way), []).append(
+            stream
+        )
     return places
 
 
-def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> Way | None:
+def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> RepairOption | None:
     """Return what may be done about a log that is short, while no copy waits to be copied."""
     if short.in_snapshot:
         return None  # which all members read in the same snapshot
@@ -333,8 +337,8 @@ def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> Way | No
         return None  # who is not there may hold it whole
     whole = [copy.last >= short.sequence for copy in copies]
     if any(whole):
-        return Way.GO_ON if all(whole) else None
-    return Way.ALONE
+        return RepairOption.GO_ON if all(whole) else None
+    return RepairOption.ALONE
 
 
 def _damaged(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.integrity.watermark_file import Watermark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
@@ -84,7 +84,7 @@ class Watermarks:
         self._bare = directory is not None and not (alone or lite or _has_notes(directory))
         self._alone = alone
         self._path = None if directory is None else directory / CLUSTER / WATERMARK_FILE
-        self._connection: tuple[NatsClient, Identity] | None = None
+        self._connection: tuple[NatsClient, MemberIdentity] | None = None
         self._answering: Subscription | None = None
         self._noting: asyncio.Task[None] | None = None
         self._watermarks: dict[str, Watermark] | None = None
@@ -98,7 +98,7 @@ class Watermarks:
         self._failed = False
         """Whether the last note could not be written."""
 
-    async def prepare(self, identity: Identity) -> None:
+    async def prepare(self, identity: MemberIdentity) -> None:
         """Read the watermarks, and note on disk what the own server lacks: before that one begins.
 
         It notes anew what the others know as soon as it does. A member that is killed then would
@@ -110,7 +110,7 @@ class Watermarks:
         if self._path is not None:
             await self._known(self._path, identity)
 
-    def begin(self, system: NatsClient, identity: Identity) -> None:
+    def begin(self, system: NatsClient, identity: MemberIdentity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
         Args:
@@ -222,7 +222,7 @@ class Watermarks:
         return False
 
     async def _voters(
-        self, system: NatsClient, identity: Identity, *, needed: bool
+        self, system: NatsClient, identity: MemberIdentity, *, needed: bool
     ) -> frozenset[str] | None:
         """Return the servers that vote; None, or NatsError when it is needed: nobody tells."""
         try:
@@ -232,7 +232,7 @@ class Watermarks:
                 raise
             return None
 
-    async def _voting(self, system: NatsClient, identity: Identity) -> Peers:
+    async def _voting(self, system: NatsClient, identity: MemberIdentity) -> Peers:
         """Return the servers that vote; raises NatsError: nobody tells."""
         if self._alone:
             return Peers(frozenset({peer_id(identity.server_name)}), frozenset())
@@ -241,13 +241,15 @@ class Watermarks:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NatsError(f"the servers do not tell who votes: {error!r}") from error
 
-    async def _known(self, path: Path, identity: Identity) -> dict[str, Watermark]:
+    async def _known(self, path: Path, identity: MemberIdentity) -> dict[str, Watermark]:
         async with self._reading:
             if self._watermarks is None:
                 self._watermarks = await asyncio.to_thread(_read, path, identity, bare=self._bare)
         return self._watermarks
 
-    async def _told(self, system: NatsClient, identity: Identity, name: str, created: str) -> int:
+    async def _told(
+        self, system: NatsClient, identity: MemberIdentity, name: str, created: str
+    ) -> int:
         """Return the last record of a log that was read by members that are there.
 
         Raises:
@@ -289,7 +291,7 @@ class Watermarks:
             )
         return last
 
-    async def _keep(self, system: NatsClient, identity: Identity, path: Path) -> None:
+    async def _keep(self, system: NatsClient, identity: MemberIdentity, path: Path) -> None:
         with contextlib.suppress(EngineError):  # which whoever reads a log is told
             await self._known(path, identity)
         now_s, begun, due_s = asyncio.get_running_loop().time, False, -math.inf
@@ -352,7 +354,7 @@ def _has_notes(directory: Path) -> bool:
     return any(path.is_file() for path in (account / "_js_" / "_meta_").rglob("*"))
 
 
-def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Watermark]:
+def _read(path: Path, identity: MemberIdentity, *, bare: bool) -> dict[str, Watermark]:
     """Return what was noted. That the server's notes are gone is noted with it first. Blocks."""
     found = read_watermarks(path, identity.uuid)
     if not bare or all(watermark.bare for watermark in found.values()):

@@ -16,7 +16,7 @@ SLEPT_S: Final = 1.0
 """A machine that slept for longer has clocks that say other things of the same time."""
 
 
-class Pace:
+class ClockSkew:
     """What own records that came back tell of the clock of a stream."""
 
     def __init__(self) -> None:

@@ -15,12 +15,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
-from grid_member.engine.jetstream.clock_skew import Pace
+from grid_member.engine.jetstream.clock_skew import ClockSkew
 from grid_member.engine.jetstream.compaction import RECORD_BYTES, Compactor
 from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.publisher import Publisher
-from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
 from grid_member.engine.jetstream.retry import until_longer
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log.log import RecordConsumer
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.io.ground import Ground
     from grid_member.engine.jetstream.consumer import StreamMessage
-    from grid_member.engine.jetstream.replay import GiveUp, Source
+    from grid_member.engine.jetstream.replay import GiveUp, ReplaySource
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.errors import ShortError
@@ -83,7 +83,7 @@ class SharedRecordConsumer(RecordConsumer, Protocol):
 
 
 class JetStreamLog:
-    """The `Log` of one shard of a cluster."""
+    """The `LogVersion` of one shard of a cluster."""
 
     wants_batches = True
     ground: Ground | None = None
@@ -113,7 +113,7 @@ class JetStreamLog:
         shard: int,
         member: bytes,
         *,
-        source: Source,
+        source: ReplaySource,
         own_server: Callable[[], str | None],
         stream_consumer: Callable[[], str | None],
         trouble: Callable[[], str | None] = lambda: None,
@@ -151,7 +151,7 @@ class JetStreamLog:
         self._time_of, self._timed = time_of, timed
         self._publisher = Publisher(client, stream, self._give_up, self._reject)
         self._compactor = Compactor(client, stream, own_server)
-        self._pace = Pace()
+        self._clock_skew = ClockSkew()
         incarnation = f"{member.hex()}-{secrets.token_hex(INCARNATION_BYTES)}"
         self._messages = StreamConsumer(
             client, stream, incarnation, stream_consumer, self._take_messages, self._lost
@@ -192,7 +192,7 @@ class JetStreamLog:
         with closing(replayed(*self._read())) as steps:
             for step in steps:
                 try:
-                    if isinstance(step, Chunk):
+                    if isinstance(step, SnapshotChunk):
                         empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
                         yield decode_parts(step.payload) if step.payload else empty
                         self._last, self._last_ms = step.log, step.log_ms
@@ -204,7 +204,7 @@ class JetStreamLog:
                 self._last, self._last_ms = step.sequence, step.timestamp_ms
                 self._stored_bytes += len(step.payload) + RECORD_BYTES
 
-    def _read(self) -> tuple[Source, str, Callable[[str], None], GiveUp]:
+    def _read(self) -> tuple[ReplaySource, str, Callable[[str], None], GiveUp]:
         return self._source, self._stream, self._begun, self._lost_log
 
     def _begun(self, created: str) -> None:
@@ -327,7 +327,7 @@ class JetStreamLog:
         now_s = time.monotonic()
         if self._timed is not None:
             self._timed(now_s - sent_s)
-        jump_s = self._pace.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
+        jump_s = self._clock_skew.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
         if jump_s:
             _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))
 
@@ -343,8 +343,8 @@ class JetStreamLog:
         self.refusal = Refused(Reason.UNAVAILABLE, str(error))
         asyncio.get_running_loop().call_soon(self._give_up_all)
 
-    def _damage_of(self, step: StreamMessage | Chunk, error: CodecError) -> EngineError:
-        what = "the image" if isinstance(step, Chunk) else f"record {step.sequence}"
+    def _damage_of(self, step: StreamMessage | SnapshotChunk, error: CodecError) -> EngineError:
+        what = "the image" if isinstance(step, SnapshotChunk) else f"record {step.sequence}"
         wrong = "" if isinstance(error, NewerError) else " is damaged"
         return EngineError(f"{what} of log {self._stream}{wrong}: {error}")
 

@@ -54,7 +54,7 @@ leader is lost."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Found(NamedTuple):
+class LogComparison(NamedTuple):
     """What the leaders of a log and of its snapshots say."""
 
     log: Mapping[str, Any]
@@ -104,7 +104,7 @@ class Found(NamedTuple):
         return f"the log has {state['first_seq']} to {state['last_seq']}, {snapshot}"
 
 
-def look(client: BlockingClient, stream: str) -> Found:
+def look(client: BlockingClient, stream: str) -> LogComparison:
     """Return what there is now.
 
     Raises:
@@ -114,13 +114,13 @@ def look(client: BlockingClient, stream: str) -> Found:
     end = end_of(stream, _asked(client, call, end_request(stream)))
     snapshots = info(client, snapshot_stream(stream))
     log = info(client, stream)
-    return Found(log, snapshots, end, time_in(client, stream, log["state"], end))
+    return LogComparison(log, snapshots, end, time_in(client, stream, log["state"], end))
 
 
 def time_in(
     client: BlockingClient, stream: str, state: Mapping[str, Any], end: SnapshotEnd | None
 ) -> int | None:
-    """Return when the servers took the record that a snapshot was taken at; see `Found.taken_ms`.
+    """Return when the servers took the record that a snapshot was taken at (`taken_ms`).
 
     Raises:
         NatsError: nobody leads the log.
@@ -169,7 +169,7 @@ def give_up_lost(
     _replace(client, stream, found)
 
 
-def _check_final(found: Found, stream: str) -> None:
+def _check_final(found: LogComparison, stream: str) -> None:
     """Raise unless leaders with a quorum agree that something is lost and nobody has it."""
     silent = any(
         quorum_silence_s(info.get("cluster") or {}) > SILENT_S
@@ -182,7 +182,7 @@ def _check_final(found: Found, stream: str) -> None:
         raise OvertakenError(f"{stream}: {found.describe()}")
 
 
-def _replace(client: BlockingClient, stream: str, found: Found) -> None:
+def _replace(client: BlockingClient, stream: str, found: LogComparison) -> None:
     last, former = int(found.snapshots["state"]["last_seq"]), found.end
     end = SnapshotEnd(found.last, last + 1, 0, 0)
     claim = f"grid.image.{stream}.{end.first}".encode()

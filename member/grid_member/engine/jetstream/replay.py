@@ -34,7 +34,7 @@ CREATE_S: Final = 1.0
 lost, and whoever leads soon after has to be asked again."""
 
 
-class Source(NamedTuple):
+class ReplaySource(NamedTuple):
     """The member's own server, for a thread."""
 
     address: Callable[[], tuple[str, int] | None]
@@ -42,7 +42,7 @@ class Source(NamedTuple):
     password: str
 
 
-class Chunk(NamedTuple):
+class SnapshotChunk(NamedTuple):
     """A piece of the snapshot that comes before the messages."""
 
     log: int
@@ -58,11 +58,11 @@ def _ignore(_: str) -> None:
 
 
 def replayed(
-    source: Source,
+    source: ReplaySource,
     stream: str,
     made: Callable[[str], None] = _ignore,
     give_up: GiveUp = give_up_lost,
-) -> Generator[Chunk | StreamMessage, None, None]:
+) -> Generator[SnapshotChunk | StreamMessage, None, None]:
     """Yield the last snapshot of a log, then all messages behind it that it holds now, in order.
 
     Args:
@@ -110,16 +110,18 @@ def _last(client: BlockingClient, stream: str, end: SnapshotEnd | None) -> int:
     return int(state["last_seq"])
 
 
-def _read_snapshot(client: BlockingClient, stream: str, end: SnapshotEnd) -> Iterator[Chunk]:
+def _read_snapshot(
+    client: BlockingClient, stream: str, end: SnapshotEnd
+) -> Iterator[SnapshotChunk]:
     """Yield the snapshot and check that it is whole."""
     if end.chunks == 0:
-        yield Chunk(end.log, b"", end.log_ms)
+        yield SnapshotChunk(end.log, b"", end.log_ms)
         return
     crc = 0
     # The claim is before the chunks.
     for message in _read(client, snapshot_stream(stream), end.first, end.place - 1):
         crc = zlib.crc32(message.payload, crc)
-        yield Chunk(end.log, message.payload, end.log_ms)
+        yield SnapshotChunk(end.log, message.payload, end.log_ms)
     if crc != end.crc:
         raise EngineError(f"{snapshot_stream(stream)}: the image of {end.log} is damaged")
 

@@ -21,7 +21,7 @@ LONGEST_S: Final = 30.0
 """How long a log is left alone at most."""
 
 
-class _Told(NamedTuple):
+class _LogLength(NamedTuple):
     """What who leads a log tells of it."""
 
     created: str
@@ -41,7 +41,7 @@ async def until_longer(client: NatsClient, error: ShortError, delay_s: float) ->
         error: names the log, and the record that it ended before.
         delay_s: the next one had better be `longer(delay_s)`.
     """
-    now_s, former = asyncio.get_running_loop().time, cast("_Told | None", None)
+    now_s, former = asyncio.get_running_loop().time, cast("_LogLength | None", None)
     ends_s = now_s() + delay_s
     while True:
         try:
@@ -59,15 +59,15 @@ async def until_longer(client: NatsClient, error: ShortError, delay_s: float) ->
         await asyncio.sleep(min(ASK_S, left_s))
 
 
-def _told(info: Mapping[str, Any], sequence: int) -> _Told:
+def _told(info: Mapping[str, Any], sequence: int) -> _LogLength:
     servers, short = frozenset[str](), int(info["state"]["last_seq"]) < sequence
     if cluster := info.get("cluster"):
         replicas = cluster.get("replicas") or ()
         servers = frozenset([peer_id(cluster["leader"]), *(one["peer"] for one in replicas)])
-    return _Told(str(info["created"]), short, servers)
+    return _LogLength(str(info["created"]), short, servers)
 
 
-def _is_news(former: _Told, found: _Told) -> bool:
+def _is_news(former: _LogLength, found: _LogLength) -> bool:
     """Tell whether what is found may hold now what it lacked, or is not to hold it any more."""
     grown, taken_off = former.short and not found.short, former.servers - found.servers
     return found.created != former.created or grown or bool(taken_off)

@@ -162,7 +162,7 @@ def record_request(end: SnapshotEnd) -> dict[str, int]:
 def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
     """Return the time of the record in an answer to `record_request`, None when it was purged.
 
-    In milliseconds since the epoch, cut off as `feed.place` does.
+    In milliseconds since the epoch, cut off as `consumer.place` does.
 
     Raises:
         NatsError: the answer is none.

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb.tables import Environments
 
-Told: TypeAlias = "Callable[[float], None]"
+TimeReport: TypeAlias = "Callable[[float], None]"
 """Takes the seconds of one commit that succeeded, on the thread that made it."""
 
 
-def timed(told: Told, environments: Environments = open_environment) -> Environments:
+def timed(told: TimeReport, environments: Environments = open_environment) -> Environments:
     """Return what opens LMDB and tells of every commit, those of the compaction too."""
 
     def opened(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
@@ -31,7 +31,7 @@ def timed(told: Told, environments: Environments = open_environment) -> Environm
 
 
 class _TimedEnvironment:
-    def __init__(self, environment: Any, told: Told) -> None:
+    def __init__(self, environment: Any, told: TimeReport) -> None:
         self._environment = environment
         self._told = told
 
@@ -46,7 +46,7 @@ class _TimedEnvironment:
 class _TimedTransaction:
     """A write transaction that is used as a context, which is the only way the log does."""
 
-    def __init__(self, transaction: Any, told: Told) -> None:
+    def __init__(self, transaction: Any, told: TimeReport) -> None:
         self._transaction = transaction
         self._told = told
 

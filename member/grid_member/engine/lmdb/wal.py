@@ -48,7 +48,7 @@ _FLAGS: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
 _log = logging.getLogger("grid_member.engine.lmdb_tail")
 
 
-class Found(NamedTuple):
+class WalContent(NamedTuple):
     """What a WAL has behind a record of LMDB."""
 
     values: list[bytes]
@@ -57,7 +57,7 @@ class Found(NamedTuple):
     """Whether there are later groups, behind one that is lost."""
 
 
-class _Group(NamedTuple):
+class _RecordGroup(NamedTuple):
     first: int
     """The sequence of its first record."""
     values: list[bytes]
@@ -269,7 +269,7 @@ class Wal:
             os.close(file)
 
 
-def read_wal(path: Path, salt: bytes, after: int) -> Found | None:
+def read_wal(path: Path, salt: bytes, after: int) -> WalContent | None:
     """Return what the WAL in a log's directory has behind a record; None when it is cut or gone.
 
     A group that is not whole ends it: that is the one whose writing was interrupted.
@@ -296,10 +296,10 @@ def read_wal(path: Path, salt: bytes, after: int) -> Found | None:
     last = after + len(values)
     rest = (_group(data, place, salt) for place in range(end, len(data), BLOCK_BYTES))
     gap = any(group.first + len(group.values) - 1 > last for group in rest if group)
-    return Found(values, gap)
+    return WalContent(values, gap)
 
 
-def _group(data: bytes, place: int, salt: bytes) -> _Group | None:
+def _group(data: bytes, place: int, salt: bytes) -> _RecordGroup | None:
     """Return the group at a place; None when there is no whole one."""
     if not data.startswith(salt, place) or len(data) - place < _HEAD.size:
         return None
@@ -314,7 +314,9 @@ def _group(data: bytes, place: int, salt: bytes) -> _Group | None:
     for length in struct.unpack_from(f">{count}I", body):
         values.append(body[at : at + length])
         at += length
-    return _Group(first, values, start + body_bytes + -(_HEAD.size + body_bytes) % BLOCK_BYTES)
+    return _RecordGroup(
+        first, values, start + body_bytes + -(_HEAD.size + body_bytes) % BLOCK_BYTES
+    )
 
 
 def _encode_group(salt: bytes, first: int, values: Sequence[bytes]) -> bytes:

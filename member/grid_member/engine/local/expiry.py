@@ -65,14 +65,14 @@ class ExpiryRounds:
             maps = shard.state.maps
             now_ms = self._now_of(shard)
             for expiry in maps.due(now_ms, EXPIRY_BATCH):
-                shard.propose(expiry, _Expiring(shard, expiry).answer, len(expiry.key))
+                shard.propose(expiry, _ExpiryCallback(shard, expiry).answer, len(expiry.key))
             if shard.state.system.overdue(now_ms):
                 shard.propose_system(SystemExpire(), _ignore)
             more = more or maps.overdue(now_ms)
         return more
 
 
-class _Expiring:
+class _ExpiryCallback:
     """The callback of an expiry: an entry that is still there is looked at again."""
 
     __slots__ = ("_expiry", "_shard")

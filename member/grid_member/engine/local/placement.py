@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from grid_member.engine.api import Done, Refused
-    from grid_member.engine.local.usage import Kind
+    from grid_member.engine.local.usage import StructureKind
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("grid_member.engine.placement")
 SettingsOf: TypeAlias = Callable[[str], MapSettings | QueueSettings | None]
 
 
-class _Strays:
+class _StrayOperations:
     """Operations on their way to a shard that need not be the one of the structure's settings."""
 
     __slots__ = ("number", "shard")
@@ -51,7 +51,7 @@ class Placement:
         """
         self._shards = shards
         self._names = names
-        self._strays: dict[str, _Strays] = {}
+        self._strays: dict[str, _StrayOperations] = {}
         self.changed = False
         """Whether settings changed, now or since the data was stored: else nothing is elsewhere,
         and nothing that is on its way has to be counted."""
@@ -79,7 +79,7 @@ class Placement:
             return done
         if self._former is None and (shard is not volatile) is persistent:
             return done
-        strays = self._strays.setdefault(name, _Strays(shard))
+        strays = self._strays.setdefault(name, _StrayOperations(shard))
         strays.number += 1
 
         def counted(outcome: T | Refused) -> None:
@@ -94,7 +94,7 @@ class Placement:
         """Tell whether the structure is in a shard that this member does not have."""
         return False
 
-    def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
+    def begin(self, kind: StructureKind, settings_of: SettingsOf) -> None:
         """Hear with which settings a start finds the data that there is.
 
         What is on disk stays there, though its settings say that it is not kept any more: they may

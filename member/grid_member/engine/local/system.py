@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.local.usage import Kind, StructureUsage
+    from grid_member.engine.local.usage import StructureKind, StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
@@ -132,7 +132,7 @@ class SystemSide:
 
     # What it holds
 
-    def held_structures(self) -> list[tuple[Kind, str]]:
+    def held_structures(self) -> list[tuple[StructureKind, str]]:
         """Return kind and name of every structure that holds anything."""
         return list(held_structures(self.shards))
 

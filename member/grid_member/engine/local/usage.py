@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from grid_member.engine.shard.shard import Shard
 
-Kind: TypeAlias = Literal["map", "queue"]
+StructureKind: TypeAlias = Literal["map", "queue"]
 
 
 class StructureUsage(NamedTuple):
     """What one structure holds. A tuple: there may be very many, made while requests wait."""
 
-    kind: Kind
+    kind: StructureKind
     name: str
     entries: int
     """A queue's items in flight count as well."""
@@ -30,7 +30,7 @@ class StructureUsage(NamedTuple):
     """Of keys, as UTF-8, and values."""
 
 
-def held_structures(shards: Iterable[Shard]) -> Iterator[tuple[Kind, str]]:
+def held_structures(shards: Iterable[Shard]) -> Iterator[tuple[StructureKind, str]]:
     """Yield kind and name of every structure that holds anything."""
     for shard in shards:
         for name in shard.state.maps.found:

@@ -67,7 +67,7 @@ class StreamGroup(NamedTuple):
     name: str
 
 
-class Count:
+class EmptyCount:
     """In how many looks in a row streams were found empty, and when that is enough."""
 
     def __init__(self, patience_s: float) -> None:
@@ -161,7 +161,7 @@ class EmptyLogs:
 
     async def watch(self) -> None:
         """Look, and delete what is empty; goes on until it is cancelled."""
-        count = Count(self._patience_s)
+        count = EmptyCount(self._patience_s)
         while self._logs:
             await asyncio.sleep(LOOK_S)
             try:
@@ -187,7 +187,7 @@ class EmptyLogs:
             return False
         return True
 
-    async def _look(self, count: Count) -> list[str]:
+    async def _look(self, count: EmptyCount) -> list[str]:
         """Return the streams that are to be deleted now."""
         meta = await meta_cluster(self._system)
         about = {"account": ACCOUNT, "streams": True, "raft": True, "config": True}

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from grid_member.engine.integrity.watermark_file import holds
-from grid_member.engine.lost_memory.survivors import Holding
+from grid_member.engine.lost_memory.survivors import LogHolding
 from grid_member.engine.lost_memory.write_back import generation_of
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import SERVER, decode_server_record
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.admin.server_records import ServerRecord
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.machine import State
@@ -42,7 +42,7 @@ class MemoryShard(Protocol):
         """When the last own record that came back was sent first, by the loop's clock."""
 
 
-class Log(NamedTuple):
+class LogVersion(NamedTuple):
     """A log as it was read."""
 
     created: str
@@ -53,10 +53,10 @@ class Log(NamedTuple):
     """What servers keep with its stream."""
 
 
-class Followed(NamedTuple):
+class FollowedLog(NamedTuple):
     """A log that the member follows, or has left and not read anew yet."""
 
-    log: Log
+    log: LogVersion
     current: Callable[[], State]
     """Returns the state of its shard."""
 
@@ -67,7 +67,7 @@ class MemoryLogs:
     def __init__(self) -> None:
         self.shards: dict[str, tuple[Stream, MemoryShard]] = {}
         """Those that hold data, whether they are read yet or not."""
-        self.followed: dict[str, Followed] = {}
+        self.followed: dict[str, FollowedLog] = {}
         self.condemned: defaultdict[str, set[str]] = defaultdict(set)
         """When the streams were made that no member goes on with."""
 
@@ -105,7 +105,7 @@ class MemoryLogs:
         )
         self.leave(name, self.followed[name].log.created)
 
-    def follow(self, name: str, log: Log, current: Callable[[], State]) -> None:
+    def follow(self, name: str, log: LogVersion, current: Callable[[], State]) -> None:
         """Follow a log from now on.
 
         Raises:
@@ -113,9 +113,9 @@ class MemoryLogs:
         """
         if log.created in self.condemned[name]:
             raise NatsError(f"{name} is written back by a member")
-        self.followed[name] = Followed(log, current)
+        self.followed[name] = FollowedLog(log, current)
 
-    def check(self, name: str, log: Log, read: State) -> None:
+    def check(self, name: str, log: LogVersion, read: State) -> None:
         """See that a log that was read anew has what this member holds of it.
 
         Raises:
@@ -133,7 +133,7 @@ class MemoryLogs:
             return
         raise NatsError(f"{name} lacks what this member holds: it is written back")
 
-    def check_later(self, name: str, log: Log) -> None:
+    def check_later(self, name: str, log: LogVersion) -> None:
         """See that the log that is there was written back, if this member has left one.
 
         Raises:
@@ -144,14 +144,14 @@ class MemoryLogs:
         if self.has_left(name) and not later:
             raise NatsError(f"{name} is not written back yet")
 
-    def holdings(self) -> dict[str, Holding]:
+    def holdings(self) -> dict[str, LogHolding]:
         """Return what this member holds of each log that it has read."""
         return {
-            name: Holding(log.created, log.generation, current().sequence, self.has_left(name))
+            name: LogHolding(log.created, log.generation, current().sequence, self.has_left(name))
             for name, (log, current) in self.followed.items()
         }
 
-    def servers(self) -> dict[str, Place | None]:
+    def servers(self) -> dict[str, ServerRecord | None]:
         """Return the servers of members that are noted, by their ids, with their places."""
         return {
             peer_id(key.removeprefix(SERVER)): decode_server_record(value)
@@ -160,7 +160,9 @@ class MemoryLogs:
         }
 
 
-async def log_now(client: NatsClient, name: str) -> Log:
+async def log_now(client: NatsClient, name: str) -> LogVersion:
     """Return the log of that name that is there; raises NatsError: nobody leads one."""
     info = await answered(client, f"STREAM.INFO.{name}")
-    return Log(str(info["created"]), generation_of(info), info["config"].get("metadata") or {})
+    return LogVersion(
+        str(info["created"]), generation_of(info), info["config"].get("metadata") or {}
+    )

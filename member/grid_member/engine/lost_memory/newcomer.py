@@ -12,9 +12,9 @@ from grid_member.engine.nats.client.errors import NatsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.engine.lost_memory.logs import Log
+    from grid_member.engine.lost_memory.logs import LogVersion
     from grid_member.engine.lost_memory.roundup import Roundup
-    from grid_member.engine.lost_memory.survivors import Report
+    from grid_member.engine.lost_memory.survivors import MemoryReport
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
 
@@ -50,7 +50,7 @@ class Newcomer:
         """
         log = stream.log.name
 
-        def is_kept(reports: Iterable[Report]) -> bool:
+        def is_kept(reports: Iterable[MemoryReport]) -> bool:
             held = (one.holdings[log] for one in reports if log in one.holdings)
             return any(one.left or not stream.is_snapshot_stream for one in held)
 
@@ -63,7 +63,7 @@ class Newcomer:
             return f"{stream.name} is to be written back by a member that holds the log"
         return None
 
-    async def check(self, name: str, log: Log) -> None:
+    async def check(self, name: str, log: LogVersion) -> None:
         """See that no other member has more than a log which this one has read.
 
         Raises:

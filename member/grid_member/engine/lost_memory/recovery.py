@@ -23,8 +23,8 @@ from grid_member.engine.lost_memory.newcomer import Newcomer
 from grid_member.engine.lost_memory.own_copies import are_complete, leader_of
 from grid_member.engine.lost_memory.roundup import Connections, Roundup
 from grid_member.engine.lost_memory.survivors import (
-    Act,
-    Report,
+    LogAction,
+    MemoryReport,
     are_majority,
     decide,
     have_all_told,
@@ -38,7 +38,7 @@ from grid_member.engine.lost_memory.survivors import (
 from grid_member.engine.lost_memory.write_back import write_back
 from grid_member.engine.nats.admin.peer_removal import lead_without_gone
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.server_records import place_of
+from grid_member.engine.nats.admin.server_records import own_record
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lost_memory.logs import MemoryShard
-    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.admin.server_records import ServerRecord
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.blocking import BlockingClient
     from grid_member.engine.nats.client.client import NatsClient
@@ -91,7 +91,7 @@ class LostMemory:
         self._running: asyncio.Task[None] | None = None
         self._own = ""
         """The id of the own server."""
-        self._place: Place | None = None
+        self._place: ServerRecord | None = None
         self._whole = self._held = False
         """`_held`: the own server keeps no streams yet."""
         self._most_since_s: float | None = None
@@ -252,7 +252,7 @@ class LostMemory:
         self._most_since_s = self._most_since_s or now_s
         return False if now_s - self._most_since_s > COLLECT_S else None
 
-    async def _sound(self, died_s: float, reports: Mapping[str, Report]) -> bool:
+    async def _sound(self, died_s: float, reports: Mapping[str, MemoryReport]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""
         absent = missing(reports.values())
         lost = have_lost(reports.values(), self._copies)
@@ -269,10 +269,12 @@ class LostMemory:
         for name in doubtful if lost and (late or not absent) else ():
             self._logs.condemn(name, "too many servers were started again")
         verdicts = (decide(name, self._own, reports.values()) for name in left)
-        return not doubtful and all(one.act in {Act.READ, Act.WRITE} for one in verdicts)
+        return not doubtful and all(
+            one.act in {LogAction.READ, LogAction.WRITE} for one in verdicts
+        )
 
     async def _goes_on(
-        self, name: str, died_s: float, reports: Mapping[str, Report], *, lost: bool
+        self, name: str, died_s: float, reports: Mapping[str, MemoryReport], *, lost: bool
     ) -> bool:
         """Tell whether the copies of a log without the own server are all that is needed.
 
@@ -292,7 +294,7 @@ class LostMemory:
         return False
 
     async def _run(self) -> None:
-        self._place = await asyncio.to_thread(place_of, self._settings)
+        self._place = await asyncio.to_thread(own_record, self._settings)
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -314,7 +316,7 @@ class LostMemory:
         if told != self.told:
             _log.warning("%s", told)
         self.told = told
-        due = {name: one for name, one in verdicts.items() if one.act is Act.WRITE}
+        due = {name: one for name, one in verdicts.items() if one.act is LogAction.WRITE}
         if due and not self._held:
             await self._rescue(reports)
         writing = (self._write(name, one.generation + 1) for name, one in due.items())
@@ -322,7 +324,7 @@ class LostMemory:
         for error in sorted(errors, key=lambda one: isinstance(one, NatsError)):
             raise error
 
-    async def _rescue(self, reports: Mapping[str, Report]) -> None:
+    async def _rescue(self, reports: Mapping[str, MemoryReport]) -> None:
         """Have servers lead without those of members that are gone, which were most of them."""
         connection, size = self._connection, len(self._settings.members)
         if connection is not None and most_are_gone(reports.values(), size):
@@ -386,16 +388,16 @@ class LostMemory:
             for name in missed:
                 logs.condemn(name, "too many members ended that had copies of it")
 
-    async def _round(self) -> dict[str, Report]:
+    async def _round(self) -> dict[str, MemoryReport]:
         """Have all members leave what is left, and return what they tell."""
         if self._connection is None:
             return {}
         return await self._connection.roundup.ask(self._logs.condemned, ANSWER_S, have_all_told)
 
-    def _report(self) -> Report | None:
+    def _report(self) -> MemoryReport | None:
         """Return what this member tells of itself now."""
         if self._place is None or self._connection is None:
             return None
         gone = frozenset(self._connection.roundup.gone)
         held = self._logs.holdings(), self._logs.servers(), gone
-        return Report(self._own, self._place, self._whole, *held)
+        return MemoryReport(self._own, self._place, self._whole, *held)

@@ -13,13 +13,13 @@ from grid_member.engine.nats.client.errors import NatsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from grid_member.engine.lost_memory.survivors import Report
+    from grid_member.engine.lost_memory.survivors import MemoryReport
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
 
 SUBJECT: Final = b"grid.memory"
 """What members are asked with, in the account of the system."""
-Reports: TypeAlias = "Mapping[str, Report]"
+Reports: TypeAlias = "Mapping[str, MemoryReport]"
 """By the ids of the members' servers."""
 _MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
 
@@ -31,7 +31,7 @@ class Roundup:
         self,
         system: NatsClient,
         leave: Callable[[str, str], None],
-        report: Callable[[], Report | None],
+        report: Callable[[], MemoryReport | None],
     ) -> None:
         """Answer from now on.
 
@@ -58,7 +58,7 @@ class Roundup:
         left: Mapping[str, Iterable[str]],
         within_s: float,
         enough: Callable[[Reports], bool] = lambda _: False,
-    ) -> dict[str, Report]:
+    ) -> dict[str, MemoryReport]:
         """Return the reports of all that answer in time, by their servers.
 
         Args:

@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.admin.server_records import Place, decode_server_record
+from grid_member.engine.nats.admin.server_records import ServerRecord, decode_server_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "of a member of another version"
 
 
-class Holding(NamedTuple):
+class LogHolding(NamedTuple):
     """What a member holds of one log."""
 
     created: str
@@ -39,18 +39,18 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MemoryReport:
     """What a member tells of itself."""
 
     server: str
     """The id of its server."""
-    place: Place
+    place: ServerRecord
     """Where it is."""
     whole: bool
     """Whether its server's copies were complete once since that was started."""
-    holdings: Mapping[str, Holding] = field(default_factory=dict)
+    holdings: Mapping[str, LogHolding] = field(default_factory=dict)
     """By the names of the logs that it holds."""
-    servers: Mapping[str, Place | None] = field(default_factory=dict)
+    servers: Mapping[str, ServerRecord | None] = field(default_factory=dict)
     """The servers that are noted in its state, by their ids."""
     gone: frozenset[str] = frozenset()
     """The ids of those whose members told that they stop."""
@@ -71,7 +71,7 @@ class Report:
         return json.dumps(fields).encode()
 
 
-def decode_report(payload: bytes) -> Report:
+def decode_report(payload: bytes) -> MemoryReport:
     """Return what was sent.
 
     Raises:
@@ -82,14 +82,14 @@ def decode_report(payload: bytes) -> Report:
     if place is None:
         raise ValueError("a report without a place")
     holdings = {
-        str(name): Holding(str(one[0]), int(one[1]), int(one[2]), bool(one[3]))
+        str(name): LogHolding(str(one[0]), int(one[1]), int(one[2]), bool(one[3]))
         for name, one in fields["holdings"].items()
     }
     servers = {
         str(name): None if value is None else decode_server_record(value)
         for name, value in fields["servers"].items()
     }
-    return Report(
+    return MemoryReport(
         str(fields["server"]),
         place,
         bool(fields["whole"]),
@@ -99,7 +99,7 @@ def decode_report(payload: bytes) -> Report:
     )
 
 
-class Act(enum.Enum):
+class LogAction(enum.Enum):
     """What a member is to do about a log that it has left."""
 
     WAIT = enum.auto()
@@ -112,10 +112,10 @@ class Act(enum.Enum):
     """The own state back."""
 
 
-class Verdict(NamedTuple):
+class LogDecision(NamedTuple):
     """What is to be done, and who is waited for."""
 
-    act: Act
+    act: LogAction
     missing: tuple[str, ...] = ()
     """Names of members, for people."""
     generation: int = 0
@@ -124,14 +124,14 @@ class Verdict(NamedTuple):
     """Names of members that began the log without this one, and go on with it."""
 
 
-def missing(reports: Iterable[Report]) -> dict[str, Place | None]:
+def missing(reports: Iterable[MemoryReport]) -> dict[str, ServerRecord | None]:
     """Return the servers of members that count, did not report, and may live; with their places.
 
     A member is known to be gone when another process has its place, or when it told that it stops.
     """
     told = {one.server: one for one in reports}
     gone = {server for one in told.values() for server in one.gone}
-    noted_places: dict[str, Place | None] = {}
+    noted_places: dict[str, ServerRecord | None] = {}
     for one in told.values():
         for server, place in one.servers.items():
             noted_places[server] = noted_places.get(server) or place
@@ -145,12 +145,12 @@ def missing(reports: Iterable[Report]) -> dict[str, Place | None]:
     }
 
 
-def have_all_told(reports: Mapping[str, Report]) -> bool:
+def have_all_told(reports: Mapping[str, MemoryReport]) -> bool:
     """Tell whether all reported that count, as far as is known from more than one."""
     return len(reports) > 1 and not missing(reports.values())
 
 
-def names_of(servers: Mapping[str, Place | None]) -> tuple[str, ...]:
+def names_of(servers: Mapping[str, ServerRecord | None]) -> tuple[str, ...]:
     """Return whose servers these are, for people."""
     return tuple(
         sorted(
@@ -162,7 +162,7 @@ def names_of(servers: Mapping[str, Place | None]) -> tuple[str, ...]:
     )
 
 
-def incomplete(reports: Iterable[Report]) -> int:
+def incomplete(reports: Iterable[MemoryReport]) -> int:
     """Count the servers that have lost what they had, as far as that is known.
 
     Those count that are not complete again, and those of members that are known to be gone.
@@ -173,12 +173,12 @@ def incomplete(reports: Iterable[Report]) -> int:
     return len(_gone(told.values())) + lost
 
 
-def have_lost(reports: Iterable[Report], copies: int) -> bool:
+def have_lost(reports: Iterable[MemoryReport], copies: int) -> bool:
     """Tell whether more servers have lost what they had than a log with so many copies allows."""
     return incomplete(reports) > (copies - 1) // 2
 
 
-def have_ended(reports: Iterable[Report], copies: int, size: int) -> bool:
+def have_ended(reports: Iterable[MemoryReport], copies: int, size: int) -> bool:
     """Tell whether so many are known to have lost it, and no member that may live is missing.
 
     Then a log that nobody leads does not get a leader any more.
@@ -187,12 +187,12 @@ def have_ended(reports: Iterable[Report], copies: int, size: int) -> bool:
     return have_lost(told, copies) and not missing(told) and are_majority(told, size)
 
 
-def are_majority(reports: Iterable[Report], size: int) -> bool:
+def are_majority(reports: Iterable[MemoryReport], size: int) -> bool:
     """Tell whether most members of a list that long reported: others may begin without a few."""
     return 2 * len(list(reports)) > size
 
 
-def most_are_gone(reports: Iterable[Report], size: int) -> bool:
+def most_are_gone(reports: Iterable[MemoryReport], size: int) -> bool:
     """Tell whether servers may lead without those of members that are known to be gone.
 
     They had so many that none can lead with them, and most members of a list that long are there.
@@ -201,7 +201,7 @@ def most_are_gone(reports: Iterable[Report], size: int) -> bool:
     return 2 * len(_gone(told)) >= len(_noted(told)) and are_majority(told, size)
 
 
-def none_goes_on(reports: Iterable[Report]) -> bool:
+def none_goes_on(reports: Iterable[MemoryReport]) -> bool:
     """Tell whether no log goes on, and most servers that vote are gone for good.
 
     Then a server that lost its memory had better forget which servers vote, too. It would ask for
@@ -214,17 +214,17 @@ def none_goes_on(reports: Iterable[Report]) -> bool:
     return all_left and 2 * len(_gone(told)) >= len(_noted(told))
 
 
-def _noted(reports: Iterable[Report]) -> frozenset[str]:
+def _noted(reports: Iterable[MemoryReport]) -> frozenset[str]:
     return frozenset(server for one in reports for server in one.servers)
 
 
-def _gone(reports: Iterable[Report]) -> frozenset[str]:
+def _gone(reports: Iterable[MemoryReport]) -> frozenset[str]:
     """Return the servers of members that are known to be gone."""
     told = {one.server: one for one in reports}
     return _noted(told.values()) - told.keys() - missing(told.values()).keys()
 
 
-def decide(log: str, own: str, reports: Iterable[Report]) -> Verdict:
+def decide(log: str, own: str, reports: Iterable[MemoryReport]) -> LogDecision:
     """Return what the member with that server is to do about a log that it has left.
 
     Args:
@@ -236,21 +236,21 @@ def decide(log: str, own: str, reports: Iterable[Report]) -> Verdict:
     held = {one.server: one.holdings[log] for one in told.values() if log in one.holdings}
     top = max((one.generation for one in held.values()), default=0)
     if own not in held or held[own].generation < top:
-        return Verdict(Act.READ, generation=top)
+        return LogDecision(LogAction.READ, generation=top)
     absent = missing(told.values())
     if absent:
-        return Verdict(Act.WAIT, names_of(absent), top)
+        return LogDecision(LogAction.WAIT, names_of(absent), top)
     latest = {server: one for server, one in held.items() if one.generation == top}
     following = {server for server, one in latest.items() if not one.left}
     if following:
         created = held[own].created
         others = {one: told[one].place for one in following if latest[one].created != created}
-        return Verdict(Act.ASK, generation=top, apart=names_of(others))
+        return LogDecision(LogAction.ASK, generation=top, apart=names_of(others))
     highest = max(latest, key=lambda server: (latest[server].sequence, server))
-    return Verdict(Act.WRITE if highest == own else Act.READ, generation=top)
+    return LogDecision(LogAction.WRITE if highest == own else LogAction.READ, generation=top)
 
 
-def is_followed(log: str, created: str, reports: Iterable[Report]) -> bool:
+def is_followed(log: str, created: str, reports: Iterable[MemoryReport]) -> bool:
     """Tell whether a member that reported follows the log that was made then."""
     held = (one.holdings.get(log) for one in reports)
     return any(one is not None and one.created == created and not one.left for one in held)
@@ -260,7 +260,7 @@ def start_obstacle(
     log: str,
     read: tuple[str, int],
     last: int,
-    reports: Iterable[Report],
+    reports: Iterable[MemoryReport],
     *,
     all_told: bool,
 ) -> str | None:
@@ -293,7 +293,7 @@ def start_obstacle(
     return f"members do not tell yet what they hold of {log}: it may be new, or lost"
 
 
-def told_of(verdicts: Mapping[str, Verdict]) -> str:
+def told_of(verdicts: Mapping[str, LogDecision]) -> str:
     """Return what is waited for, and what to do, for people."""
     names = ", ".join(verdicts)
     missed = sorted({one for verdict in verdicts.values() for one in verdict.missing})

@@ -20,7 +20,7 @@ from grid_member.engine.nats.admin.server_records import (
     REPLACED,
     SERVER,
     decode_server_record,
-    place_of,
+    own_record,
 )
 from grid_member.engine.nats.admin.streams import Copies, copies_of
 from grid_member.engine.nats.client.errors import NatsError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.admin.server_records import ServerRecord
     from grid_member.engine.nats.client.client import NatsClient
 
 LOOK_S: Final = 1.0
@@ -46,7 +46,7 @@ removed for one in memory only: of one on disk the copy that is left may lack wh
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Store(NamedTuple):
+class NoteStore(NamedTuple):
     """The system store as the servers' notes need it."""
 
     items: Callable[[str], list[tuple[str, bytes]]]
@@ -64,7 +64,7 @@ class Servers:
         settings: ClusterSettings,
         server_name: str,
         streams: Sequence[str],
-        store: Store,
+        store: NoteStore,
         colleagues: Callable[[], Colleagues | None],
         lost: AbstractSet[str] = frozenset(),
         kept: AbstractSet[str] = frozenset(),
@@ -99,7 +99,7 @@ class Servers:
         """Note which server this member has, and that it stays; tell whether that is known."""
         if self._settings.lite:
             return True
-        place = await asyncio.to_thread(place_of, self._settings)
+        place = await asyncio.to_thread(own_record, self._settings)
         return await self.store.put(SERVER + self.own, place.encode()) and await self.store.put(
             LEAVING + self.own, None
         )
@@ -170,7 +170,7 @@ class Servers:
         Those that cannot run at the same time are one member's, which came back with another one.
         """
         places = self._places()
-        found: list[Place] = []
+        found: list[ServerRecord] = []
         unknown = 0
         for place in map(places.get, servers):
             if place is None:
@@ -264,7 +264,7 @@ class Servers:
         items = self.store.items(REMOVED)
         return {key.removeprefix(REMOVED) for key, value in items if value == LEFT}
 
-    def _places(self) -> dict[str, Place | None]:
+    def _places(self) -> dict[str, ServerRecord | None]:
         """Return where servers are that are noted; None is a note of another version."""
         items = self.store.items(SERVER)
         return {

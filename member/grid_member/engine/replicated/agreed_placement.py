@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Kept, Refused
     from grid_member.engine.local.placement import SettingsOf
-    from grid_member.engine.local.usage import Kind
+    from grid_member.engine.local.usage import StructureKind
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.replicated.shards import ReplicatedShards
@@ -82,7 +82,7 @@ class AgreedPlacement(Placement):
             return persistent if kept is None else kept
         return False
 
-    def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
+    def begin(self, kind: StructureKind, settings_of: SettingsOf) -> None:
         """Do nothing: what is on disk was looked at when it was agreed on."""
 
     def change(self, former: SettingsOf) -> None:

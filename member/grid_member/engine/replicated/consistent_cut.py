@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.replicated.shard import Reader, ReplicatedShard
+    from grid_member.engine.replicated.shard import ReadCallback, ReplicatedShard
     from grid_member.engine.state.snapshot import Snapshot
 
 MARKER: Final = "cut/"
@@ -183,7 +183,7 @@ def _markers_of(shard: ReplicatedShard) -> frozenset[str]:
     return frozenset(key for key, _ in shard.state.system.items(MARKER, 0))
 
 
-def _outcome(begin: Callable[[Reader], None]) -> asyncio.Future[Refused | None]:
+def _outcome(begin: Callable[[ReadCallback], None]) -> asyncio.Future[Refused | None]:
     outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
 
     def done(refused: Refused | None) -> None:

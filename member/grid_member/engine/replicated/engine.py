@@ -22,7 +22,7 @@ from grid_member.engine.local.system import outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
 from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replicas.departure import Departure
-from grid_member.engine.replicas.servers import Servers, Store
+from grid_member.engine.replicas.servers import NoteStore, Servers
 from grid_member.engine.replicas.watch import CopyWatch
 from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
 from grid_member.engine.replicated.consistent_cut import ConsistentCuts
@@ -348,7 +348,7 @@ class ClusterEngine(LocalEngine):
         self._servers = servers = Servers(
             *(shards.client, shards.system, settings, name),
             [stream.name for stream in shards.all_streams],
-            Store(self.system_items, self._keep_value),
+            NoteStore(self.system_items, self._keep_value),
             lambda: self._colleagues,
             shards.lost,
             frozenset(stream.name for stream in shards.all_streams if stream.durable),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.errors import unusable
-from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
 from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
 from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.jetstream.replay import Source
+    from grid_member.engine.jetstream.replay import ReplaySource
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.snapshot import Part, Snapshot
@@ -122,7 +122,7 @@ class BackupImport:
                 self._waiting(str(problem))
             await asyncio.sleep(RETRY_S)
 
-    async def finish(self, source: Source, made: Callable[[], Awaitable[None]]) -> bool:
+    async def finish(self, source: ReplaySource, made: Callable[[], Awaitable[None]]) -> bool:
         """Import, or wait until the importer has; return whether it was this member.
 
         Args:
@@ -162,7 +162,7 @@ class BackupImport:
         if error is not None and error.get("err_code") != _EXISTS:
             self._waiting(f"{stream.name}: {error.get('description')}")
 
-    async def _import(self, source: Source, place: Path) -> None:
+    async def _import(self, source: ReplaySource, place: Path) -> None:
         self._waiting("this member imports a backup")
         await asyncio.to_thread(_copy, self._backup, place)
         whole = await asyncio.to_thread(_stored, place / STORE)
@@ -257,11 +257,11 @@ def _log_state(path: Path, shard: int) -> State:
         return _loaded(Replay(tables, path).steps())
 
 
-def _content_of(source: Source, stream: str) -> _Content:
+def _content_of(source: ReplaySource, stream: str) -> _Content:
     def steps() -> Iterator[Committed | Sequence[Part]]:
         with closing(replayed(source, stream)) as chunks:
             for step in chunks:
-                if not isinstance(step, Chunk):
+                if not isinstance(step, SnapshotChunk):
                     raise EngineError(f"somebody wrote to {stream} while it was imported")
                 if step.payload:
                     yield codec.decode_parts(step.payload)

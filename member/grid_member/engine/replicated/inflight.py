@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shard import Reader
+    from grid_member.engine.replicated.shard import ReadCallback
     from grid_member.engine.replicated.shared_log import SharedLog
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Record
@@ -40,9 +40,9 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         super().__init__(log, member, clock, arrived)
         self._shared = log
         """`_log`, as what it is here."""
-        self._readers: list[Reader] = []
+        self._readers: list[ReadCallback] = []
         """Of this tick, or of several while the log is crowded."""
-        self._reading: dict[int, list[Reader]] = {}
+        self._reading: dict[int, list[ReadCallback]] = {}
         """By the counter of the record that they wait for."""
         self.leasehold = Leasehold()
         """Until when what is taken here may be handed out."""
@@ -104,7 +104,7 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         """Take nothing any more."""
         self._shared.fail(error)
 
-    def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
+    def _tell(self, readers: Iterable[ReadCallback], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""
         for reader in readers:
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.forward.client import ForwardClient
-from grid_member.engine.forward.messages import Frame, Kind
+from grid_member.engine.forward.messages import Frame, FrameKind
 from grid_member.engine.local.maps import not_configured
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing
@@ -22,7 +22,7 @@ from grid_member.engine.state.operations import ClusterStateChange, TransientSta
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
-    from grid_member.engine.forward.session import Call
+    from grid_member.engine.forward.session import ForwardCall
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.shards import ReplicatedShards
@@ -95,7 +95,7 @@ class LiteEngine(ClusterEngine):
             if not outcome.done():  # whoever asked may have left
                 outcome.set_result(told)
 
-        self._forward(Frame(Kind.USAGE, 0), tell)
+        self._forward(Frame(FrameKind.USAGE, 0), tell)
         told = await outcome
         if isinstance(told, Refused):
             return told
@@ -110,7 +110,7 @@ class LiteEngine(ClusterEngine):
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
         """Set the cluster state in all shards but the first, which decides and is changed next."""
-        self._forward(Frame(Kind.SPREAD, 0, state.value), done)
+        self._forward(Frame(FrameKind.SPREAD, 0, state.value), done)
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
@@ -119,7 +119,7 @@ class LiteEngine(ClusterEngine):
         if self._refusal is not None:
             done(self._refusal)
             return
-        kind = Kind.SPREAD_FOR_NOW if transient else Kind.SPREAD
+        kind = FrameKind.SPREAD_FOR_NOW if transient else FrameKind.SPREAD
         operation = TransientStateChange(state) if transient else ClusterStateChange(state)
 
         def changed(outcome: bool | Refused) -> None:
@@ -142,22 +142,22 @@ class LiteEngine(ClusterEngine):
     ) -> None:
         """Create or replace an entry."""
         if self._has_map(name, done):
-            self._forward(Frame(Kind.MAP_PUT, 0, name, key, value, content_type), done)
+            self._forward(Frame(FrameKind.MAP_PUT, 0, name, key, value, content_type), done)
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
         if self._has_map(name, done):
-            self._forward(Frame(Kind.MAP_GET, 0, name, key), done)
+            self._forward(Frame(FrameKind.MAP_GET, 0, name, key), done)
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
         if self._has_map(name, done):
-            self._forward(Frame(Kind.MAP_REMOVE, 0, name, key), done)
+            self._forward(Frame(FrameKind.MAP_REMOVE, 0, name, key), done)
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
         if self._has_map(name, done):
-            self._forward(Frame(Kind.MAP_CLEAR, 0, name), done)
+            self._forward(Frame(FrameKind.MAP_CLEAR, 0, name), done)
 
     # Queues
 
@@ -166,30 +166,30 @@ class LiteEngine(ClusterEngine):
     ) -> None:
         """Append an item; False when the queue is full."""
         if self._has_queue(name, done):
-            self._forward(Frame(Kind.QUEUE_OFFER, 0, name, "", value, content_type), done)
+            self._forward(Frame(FrameKind.QUEUE_OFFER, 0, name, "", value, content_type), done)
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         if not self._has_queue(name, done):
             return NoPoll()
         wait_s = max(0.0, min(timeout_s, MAX_TIMER_S)) if self._polls_wait else 0.0
-        frame = Frame(Kind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
+        frame = Frame(FrameKind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
         return self._forward(frame, done, wait_s) or NoPoll()
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
         if self._forward_client is not None:
-            self._forward_client.end_delivery(Kind.QUEUE_CONFIRM, item)
+            self._forward_client.end_delivery(FrameKind.QUEUE_CONFIRM, item)
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
         if self._forward_client is not None:
-            self._forward_client.end_delivery(Kind.QUEUE_RETURN, item)
+            self._forward_client.end_delivery(FrameKind.QUEUE_RETURN, item)
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
         if self._has_queue(name, done):
-            self._forward(Frame(Kind.QUEUE_SIZE, 0, name), done)
+            self._forward(Frame(FrameKind.QUEUE_SIZE, 0, name), done)
 
     # Inside
 
@@ -223,7 +223,7 @@ class ForwardedPoll:
 
     __slots__ = ("_call", "_forward_client")
 
-    def __init__(self, forward_client: ForwardClient, call: Call) -> None:
+    def __init__(self, forward_client: ForwardClient, call: ForwardCall) -> None:
         self._forward_client = forward_client
         self._call = call
 

@@ -12,8 +12,8 @@ from grid_member.engine.replicated.system_shard import SystemLog, SystemShard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.bootstrap.identity import Identity
-    from grid_member.engine.jetstream.replay import Source
+    from grid_member.engine.bootstrap.identity import MemberIdentity
+    from grid_member.engine.jetstream.replay import ReplaySource
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.replicated.shards import ReplicatedShards
@@ -26,9 +26,9 @@ INCARNATION_BITS: Final = 20
 
 def new_shard(
     shards: ReplicatedShards,
-    identity: Identity,
+    identity: MemberIdentity,
     client: NatsClient,
-    source: Source,
+    source: ReplaySource,
     arrived: Callable[[Shard, set[str]], None],
     number: int,
     stream: Stream,

@@ -48,7 +48,7 @@ class MemberIncarnation(NamedTuple):
     incarnation: int
 
 
-class Loaded(NamedTuple):
+class LoadedState(NamedTuple):
     """A state that was read from a log, and what became of own records behind the snapshot."""
 
     state: State
@@ -96,7 +96,7 @@ def load(
     least: int,
     ended: Callable[[], bool],
     empty: Callable[[], State] = State,
-) -> Loaded:
+) -> LoadedState:
     """Read a log into a new state. Blocks; for a thread.
 
     Args:
@@ -109,7 +109,7 @@ def load(
     Raises:
         EndedError: it was given up.
     """
-    loaded = Loaded(empty(), {})
+    loaded = LoadedState(empty(), {})
     loaded.state.system.changes = set()
     collecting = gc.isenabled()
     gc.disable()  # as in any replay: what is made stays
@@ -123,7 +123,11 @@ def load(
 
 
 def _load(
-    log: Log, incarnation: MemberIncarnation, least: int, ended: Callable[[], bool], loaded: Loaded
+    log: Log,
+    incarnation: MemberIncarnation,
+    least: int,
+    ended: Callable[[], bool],
+    loaded: LoadedState,
 ) -> None:
     state = loaded.state
     for step in while_wanted(log.replay(), ended):

@@ -22,7 +22,7 @@ from grid_member.engine.replicated.probe import LogProbe
 from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,
-    Loaded,
+    LoadedState,
     MemberIncarnation,
     changed_values,
     is_seen,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from grid_member.engine.shard.shard import Answer, Shard
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn
 
-Reader: TypeAlias = "Callable[[Refused | None], None]"
+ReadCallback: TypeAlias = "Callable[[Refused | None], None]"
 """Is called when the state is current, or with why it cannot be known."""
 
 _logger: Final = logging.getLogger("grid.engine")
@@ -118,7 +118,7 @@ class ReplicatedShard(InFlightShard):
         """Go on over a new connection to the server."""
         self._shared.connected()
 
-    def when_current(self, reader: Reader) -> None:
+    def when_current(self, reader: ReadCallback) -> None:
         """Call reader when everything is applied that was answered before on any member."""
         refusal = self._shared.refusal
         if refusal is not None:
@@ -283,7 +283,7 @@ class ReplicatedShard(InFlightShard):
         await self._check(self._shared.created, loaded.state, lambda: self.state)
         self._go_on_with(loaded, incarnation)
 
-    def _go_on_with(self, loaded: Loaded, incarnation: MemberIncarnation) -> None:
+    def _go_on_with(self, loaded: LoadedState, incarnation: MemberIncarnation) -> None:
         """Be in the state that was read, and answer what it holds of this member's records."""
         self.refuse_held()
         old, state = self.state, loaded.state

@@ -25,7 +25,7 @@ from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCal
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.integrity.disk_alarms import DiskAlarms
 from grid_member.engine.io.ending import unless
-from grid_member.engine.jetstream.replay import Source
+from grid_member.engine.jetstream.replay import ReplaySource
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import tree_bytes
 from grid_member.engine.log.log import wall_clock_ms
@@ -341,7 +341,10 @@ class ReplicatedShards(Shards):
         arrived: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make the streams and the shards, brought up to what the streams hold."""
-        settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
+        settings, source = (
+            self._settings,
+            ReplaySource(lambda: server.client_address, USER, server.token),
+        )
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(new_shard, self, identity, client, source, arrived)

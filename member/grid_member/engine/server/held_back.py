@@ -20,7 +20,7 @@ _BEGINS: Final = "jetstream {\n"
 _HELD: Final = f"{_BEGINS}  enabled: false\n"
 
 
-class HeldBack:
+class ServerHold:
     """Whether the server of a member is held back at its next start, and until when."""
 
     def __init__(self) -> None:

@@ -86,24 +86,24 @@ _DIGITS: Final = re.compile(r"\d+")
 _HIDDEN: Final = "***"
 
 
-class Said(NamedTuple):
+class LogLine(NamedTuple):
     """A line of the server's log."""
 
     level: int
     text: str
 
 
-def said(line: str) -> Said:
+def said(line: str) -> LogLine:
     """Return what a line says; one without a level is a complaint from before there is a log."""
     found = _LINE.fullmatch(line)
     if found is None:
-        return Said(logging.WARNING, line)
+        return LogLine(logging.WARNING, line)
     level, text = _LEVELS[found[1]], found[2]
     if text.startswith(_EXPECTED) or _LOOKED_AT.search(text):
         level = logging.DEBUG
     elif text.startswith(_NOT_THERE):
         level = logging.WARNING
-    return Said(level, text)
+    return LogLine(level, text)
 
 
 def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:

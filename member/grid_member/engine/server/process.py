@@ -38,7 +38,7 @@ from grid_member.engine.server.config import (
     server_config,
 )
 from grid_member.engine.server.environment import server_environment
-from grid_member.engine.server.held_back import HeldBack
+from grid_member.engine.server.held_back import ServerHold
 from grid_member.engine.server.lifetimes import Lifetimes
 from grid_member.engine.server.output import ServerLog, explanation, is_full
 from grid_member.engine.server.ports_file import client_address, remove_ports
@@ -49,7 +49,7 @@ from grid_member.engine.storage.store import CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.bootstrap.incarnation import Incarnation
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.server.runtime import Runtime
@@ -89,7 +89,7 @@ class NatsServer:
     def __init__(
         self,
         settings: ClusterSettings,
-        identity: Identity,
+        identity: MemberIdentity,
         waiting: Callable[[str], None] = lambda _: None,
         incarnation: Incarnation | None = None,
         twin: Callable[[TwinError], None] = lambda _: None,
@@ -104,7 +104,7 @@ class NatsServer:
         self.failure: str | None = None
         """Why no server runs and what to do; None: one runs, or was not started yet."""
         self.process_id: int | None = None
-        self.held_back = HeldBack()
+        self.held_back = ServerHold()
         self._admission_reason = AdmissionReason.OWN
         """Why it was started; for its own cluster, too, when that came later."""
         self._yields = asyncio.Event()

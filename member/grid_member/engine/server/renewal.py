@@ -19,10 +19,10 @@ LOOK_S: Final = 10.0
 """How often the files are looked at. There is no watching of directories: a look finds what
 Kubernetes does as well, which swaps a link to a directory of files."""
 _log: Final = logging.getLogger("grid.engine.nats")
-_Seen: TypeAlias = tuple[tuple[int, ...], ...]
+_FileSignatures: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-async def renewals(tls: ClusterTls, seen: _Seen, read_anew: Callable[[], None]) -> None:
+async def renewals(tls: ClusterTls, seen: _FileSignatures, read_anew: Callable[[], None]) -> None:
     """Have the files read anew whenever they have changed, until cancelled.
 
     Files that are still being written are left alone until two looks find the same. A certificate
@@ -60,6 +60,6 @@ def pair_problem(tls: ClusterTls) -> str | None:
     return f"network.cluster.ssl.{name}-file: {file} {problem.why}"
 
 
-def looked(tls: ClusterTls) -> _Seen:
+def looked(tls: ClusterTls) -> _FileSignatures:
     """Return what changes whenever one of the files, or a link on the way to it, does. Blocks."""
     return tuple(map(file_signature, (tls.certificate_file, tls.key_file, tls.ca_file)))

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grid_member.engine.state.snapshot import Snapshot
-    from grid_member.engine.storage.crash_marker import Opening
+    from grid_member.engine.storage.crash_marker import CrashMarker
     from grid_member.engine.storage.store import Store
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
-Arrived: TypeAlias = Callable[["Shard", set[str]], None]
+ArrivalCallback: TypeAlias = Callable[["Shard", set[str]], None]
 
 
 class Shards:
@@ -60,7 +60,7 @@ class Shards:
         self._clock = clock
         self._open_log = open_log
         self._store: Store | None = None
-        self._opening: Opening | None = None
+        self._opening: CrashMarker | None = None
         self._paths: list[Path] = []
 
     @property
@@ -79,7 +79,7 @@ class Shards:
         shards = self.durable
         return shards[shard_of(name, len(shards))]
 
-    async def begin(self, arrived: Arrived) -> None:
+    async def begin(self, arrived: ArrivalCallback) -> None:
         """Open the store and replay the logs.
 
         Args:
@@ -90,7 +90,7 @@ class Shards:
         """
         await asyncio.get_running_loop().run_in_executor(None, self.open, arrived)
 
-    def open(self, arrived: Arrived) -> None:
+    def open(self, arrived: ArrivalCallback) -> None:
         """Open the store and replay the logs. Blocks; may run on another thread.
 
         Args:
@@ -140,10 +140,10 @@ class Shards:
             return None
         return sum(_disk_bytes(path) for path in self._paths)
 
-    def _open_store(self, directory: Path, arrived: Arrived) -> None:
+    def _open_store(self, directory: Path, arrived: ArrivalCallback) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
         from grid_member.engine.lmdb.log import LmdbLog
-        from grid_member.engine.storage.crash_marker import Opening
+        from grid_member.engine.storage.crash_marker import CrashMarker
         from grid_member.engine.storage.exchange import STORE
         from grid_member.engine.storage.store import open_store
 
@@ -151,7 +151,7 @@ class Shards:
         self._store = open_store(directory, self._shards)
         self.member = self._store.member
         self._paths = self._store.shards
-        opening = Opening(directory / STORE)
+        opening = CrashMarker(directory / STORE)
         try:
             opening.begin(self._paths)
             self._opening = opening
@@ -164,7 +164,7 @@ class Shards:
             raise
         self.volatile = self._make_shard(MemoryLog(self._clock), arrived)
 
-    def _make_shard(self, log: Log, arrived: Arrived) -> Shard:
+    def _make_shard(self, log: Log, arrived: ArrivalCallback) -> Shard:
         return Shard(log, self.member.bytes, self._clock, arrived)
 
 

@@ -79,7 +79,7 @@ class MapReads:
         accesses = found.local_reads.take()
         if accesses:
             size_bytes = sum(len(access.key) for access in accesses)
-            answer = _Touching(self, name, accesses).answer
+            answer = _TouchCallback(self, name, accesses).answer
             self._shard.propose(MapTouch(name, accesses), answer, size_bytes)
 
     def send_urgent(self) -> None:
@@ -146,7 +146,7 @@ class MapReads:
         self._urgent.add(name)
 
 
-class _Touching:
+class _TouchCallback:
     """The callback of a touch."""
 
     __slots__ = ("_accesses", "_name", "_reads")

@@ -25,7 +25,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _log = logging.getLogger("grid_member.engine.opening")
 
 
-class Opening:
+class CrashMarker:
     """The opening of one store, whose directory this process has locked."""
 
     def __init__(self, store: Path) -> None:

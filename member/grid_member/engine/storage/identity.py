@@ -22,7 +22,7 @@ _KIND: Final = "grid-member"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreOrigin:
     """Which backup a store began as."""
 
     backup_id: str
@@ -30,20 +30,20 @@ class Restored:
     """Where the backup was then."""
 
 
-FORGOTTEN: Final = Restored("", "")
+FORGOTTEN: Final = RestoreOrigin("", "")
 """Of a store whose identity was lost: a recovery that was asked for made it what it is now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class StoreIdentity:
     """The member whose data it is, and how many logs that is spread over."""
 
     member: uuid.UUID
     shards: int
-    restored: Restored | None = None
+    restored: RestoreOrigin | None = None
 
 
-def write_identity(path: Path, identity: Identity) -> None:
+def write_identity(path: Path, identity: StoreIdentity) -> None:
     """Write the identity into a new file, synced."""
     content: dict[str, object] = {
         "kind": _KIND,
@@ -60,7 +60,7 @@ def write_identity(path: Path, identity: Identity) -> None:
         os.fsync(file.fileno())
 
 
-def read_identity(path: Path) -> Identity:
+def read_identity(path: Path) -> StoreIdentity:
     """Return what `write_identity` wrote.
 
     Raises:
@@ -74,10 +74,10 @@ def read_identity(path: Path) -> Identity:
         if content["format"] != STORE_FORMAT:
             raise newer(str(path), content["format"], STORE_FORMAT)
         restored = content.get("restored")
-        return Identity(
+        return StoreIdentity(
             uuid.UUID(content["member"]),
             int(content["shards"]),
-            restored and Restored(str(restored["backup"]), str(restored["place"])),
+            restored and RestoreOrigin(str(restored["backup"]), str(restored["place"])),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise damaged(str(path), "it is not what a grid-member writes") from None

@@ -28,7 +28,7 @@ from grid_member.engine.storage.exchange import (
 )
 from grid_member.engine.storage.identity import (
     IDENTITY_FILE,
-    Identity,
+    StoreIdentity,
     read_identity,
     write_identity,
 )
@@ -132,7 +132,7 @@ def make_directories(directory: Path) -> list[Path]:
 
 def _create(directory: Path, place: Path, shards: int) -> None:
     creating = clear_unfinished(directory)
-    make_empty(creating, Identity(uuid.uuid4(), shards))
+    make_empty(creating, StoreIdentity(uuid.uuid4(), shards))
     creating.rename(place)
     sync_directory(directory)
 
@@ -150,7 +150,7 @@ def clear_unfinished(directory: Path) -> Path:
     return creating
 
 
-def make_empty(place: Path, identity: Identity) -> None:
+def make_empty(place: Path, identity: StoreIdentity) -> None:
     """Make a store without data, synced but for its own name."""
     place.mkdir(mode=DIRECTORY_MODE)
     for shard in range(identity.shards):
@@ -162,7 +162,7 @@ def make_empty(place: Path, identity: Identity) -> None:
     sync_directory(place)
 
 
-def check_shards(place: Path, identity: Identity, shards: int) -> None:
+def check_shards(place: Path, identity: StoreIdentity, shards: int) -> None:
     """Refuse a store whose logs are not as many as this version makes.
 
     Raises:

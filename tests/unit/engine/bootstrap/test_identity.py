@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.bootstrap.identity import Identity, of_cluster, open_identity, plain_name
+from grid_member.engine.bootstrap.identity import (
+    MemberIdentity,
+    of_cluster,
+    open_identity,
+    plain_name,
+)
 from grid_member.engine.io import directory_lock
 from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.storage.store import open_store
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def opened(directory: Path | None, cluster: str = "dev", member: str = "m1") -> Identity:
+def opened(directory: Path | None, cluster: str = "dev", member: str = "m1") -> MemberIdentity:
     identity = open_identity(directory, cluster_name=cluster, member_name=member)
     identity.close()
     return identity.identity
@@ -131,7 +136,7 @@ def test_one_of_a_newer_program_is_refused(tmp_path: Path) -> None:
 def test_a_start_that_died_while_it_wrote_is_no_harm(tmp_path: Path) -> None:
     first = opened(tmp_path)
     identity_file(tmp_path).with_suffix(".new").write_bytes(b"{ hal")
-    assert opened(tmp_path) == Identity(first.uuid, 2, first.server_name)
+    assert opened(tmp_path) == MemberIdentity(first.uuid, 2, first.server_name)
 
 
 def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:

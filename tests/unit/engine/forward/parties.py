@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Self
 
 from grid_member.engine.forward.client import ForwardClient
-from grid_member.engine.forward.messages import Frame, Kind
+from grid_member.engine.forward.messages import Frame, FrameKind
 from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local.engine import LocalEngine
@@ -72,16 +72,16 @@ class Parties:
         ]
 
     async def put(self, name: str, key: str, value: bytes) -> Refused | None:
-        return await awaited(self.asking(Frame(Kind.MAP_PUT, 0, name, key, value)))
+        return await awaited(self.asking(Frame(FrameKind.MAP_PUT, 0, name, key, value)))
 
     async def get(self, name: str, key: str) -> Entry | Refused | None:
-        return await awaited(self.asking(Frame(Kind.MAP_GET, 0, name, key)))
+        return await awaited(self.asking(Frame(FrameKind.MAP_GET, 0, name, key)))
 
     async def offer(self, name: str, value: bytes) -> bool | Refused:
-        return await awaited(self.asking(Frame(Kind.QUEUE_OFFER, 0, name, "", value)))
+        return await awaited(self.asking(Frame(FrameKind.QUEUE_OFFER, 0, name, "", value)))
 
     async def poll(self, name: str, timeout_s: float = 0.0) -> Item | Refused | None:
-        frame = Frame(Kind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
+        frame = Frame(FrameKind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
         return await awaited(self.asking(frame, timeout_s))
 
     def asking(self, frame: Frame, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:

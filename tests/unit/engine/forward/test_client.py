@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.engine.forward import client, server
 from grid_member.engine.forward import session as session_module
-from grid_member.engine.forward.messages import TOO_LARGE, Frame, Kind, broken
+from grid_member.engine.forward.messages import TOO_LARGE, Frame, FrameKind, broken
 from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
@@ -65,7 +65,7 @@ async def test_what_is_lost_on_the_way_is_done_once_or_refused(seed: int) -> Non
                 item = await parties.poll("q", 0.05)
                 if isinstance(item, Item):
                     received.append(int(item.value))
-                    parties.lite.end_delivery(Kind.QUEUE_CONFIRM, item)
+                    parties.lite.end_delivery(FrameKind.QUEUE_CONFIRM, item)
 
         consumers = [asyncio.ensure_future(consume()) for _ in range(3)]
         outcomes = await asyncio.gather(*(write(number) for number in range(KEYS)))
@@ -123,7 +123,7 @@ async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
         found = await asyncio.wait_for(waiting, PATIENCE_S)
         assert isinstance(found, Item)
         # It came from the first one, and is confirmed there.
-        parties.lite.end_delivery(Kind.QUEUE_CONFIRM, item)
+        parties.lite.end_delivery(FrameKind.QUEUE_CONFIRM, item)
         await condition(lambda: not any(
             "other" in shard.state.queues.found for shard in parties.engine.shards))  # fmt: skip
 
@@ -258,7 +258,7 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
         parties.bus.lose = lambda subject: False
         await condition(lambda: parties.lite.in_contact)
         assert await parties.poll("q") is None
-        parties.lite.end_delivery(Kind.QUEUE_RETURN, item)
+        parties.lite.end_delivery(FrameKind.QUEUE_RETURN, item)
         again = await asyncio.wait_for(parties.poll("q", LONG_S), PATIENCE_S)
         assert isinstance(again, Item)
 
@@ -324,7 +324,7 @@ async def test_a_single_loss_is_found_long_before_patience_ends(way: bytes) -> N
 async def test_a_poll_that_nobody_wants_any_more_takes_nothing() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
-        frame = Frame(Kind.QUEUE_POLL, 0, "q", number=60_000)
+        frame = Frame(FrameKind.QUEUE_POLL, 0, "q", number=60_000)
         first, second = (
             parties.lite.call(frame, lambda _: pytest.fail("cancelled")) for _ in range(2)
         )
@@ -380,5 +380,5 @@ async def held(parties: Parties, queue: str) -> Item:
 def at_once(parties: Parties) -> bool:
     """Tell whether a call is refused before it returns."""
     outcomes: list[object] = []
-    parties.lite.call(Frame(Kind.MAP_GET, 0, "m", "k"), outcomes.append)
+    parties.lite.call(Frame(FrameKind.MAP_GET, 0, "m", "k"), outcomes.append)
     return len(outcomes) == 1

@@ -12,7 +12,7 @@ from grid_member.engine.forward.messages import (
     Flag,
     ForwardMessage,
     Frame,
-    Kind,
+    FrameKind,
     decode_message,
     encode_message,
     frame_groups,
@@ -25,7 +25,7 @@ INCARNATION = bytes(range(16))
 NUMBERS = st.integers(0, 2**64 - 1)
 TEXTS = st.text(st.characters(), max_size=9)
 WORDS = st.builds(
-    Frame, st.sampled_from(Kind), NUMBERS, TEXTS, TEXTS, st.binary(max_size=9),
+    Frame, st.sampled_from(FrameKind), NUMBERS, TEXTS, TEXTS, st.binary(max_size=9),
     st.none() | TEXTS, NUMBERS, NUMBERS,
 )  # fmt: skip
 FLAGS = st.integers(0, 63).map(Flag)
@@ -69,7 +69,7 @@ def test_an_outcome_comes_back_as_it_was(outcome: object) -> None:
 
 
 def test_large_words_travel_alone_and_small_ones_together() -> None:
-    large = Frame(Kind.MAP_PUT, 1, "m", "k", bytes(MAX_MESSAGE_BYTES + 1))
-    small = Frame(Kind.MAP_GET, 2, "m", "k")
+    large = Frame(FrameKind.MAP_PUT, 1, "m", "k", bytes(MAX_MESSAGE_BYTES + 1))
+    small = Frame(FrameKind.MAP_GET, 2, "m", "k")
     groups = list(frame_groups([small, small, large, large, small]))
     assert [len(group) for group in groups] == [2, 1, 1, 1]

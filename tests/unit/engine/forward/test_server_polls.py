@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import ClusterState, Item, Refused
 from grid_member.engine.forward import client, server_poll, session
-from grid_member.engine.forward.messages import Frame, Kind
+from grid_member.engine.forward.messages import Frame, FrameKind
 from grid_member.engine.forward.server_poll import ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
@@ -107,7 +107,7 @@ async def test_a_poll_that_waits_for_a_lease_is_cancelled() -> None:
     async with Parties() as parties:
         assert await parties.data.offer("q", b"i") is True
         leased_for(parties, SILENT_S / 2)
-        waiting = parties.lite.call(Frame(Kind.QUEUE_POLL, 0, "q"), lambda outcome: None, 0.0)
+        waiting = parties.lite.call(Frame(FrameKind.QUEUE_POLL, 0, "q"), lambda outcome: None, 0.0)
         await condition(lambda: waiting_for_a_lease(parties))
         parties.lite.cancel(waiting)
         await condition(lambda: not polls_of(parties))
@@ -180,7 +180,9 @@ async def test_a_poll_that_waits_for_a_lease_ends_with_the_polls_of_its_host() -
 async def test_a_poll_that_waits_for_a_lease_is_asked_elsewhere_when_its_host_leaves() -> None:
     async with Parties() as parties:
         leased_for(parties, -LONG_S)
-        parties.lite.call(Frame(Kind.QUEUE_POLL, 0, "q", number=1000), lambda outcome: None, 1.0)
+        parties.lite.call(
+            Frame(FrameKind.QUEUE_POLL, 0, "q", number=1000), lambda outcome: None, 1.0
+        )
         await condition(lambda: waiting_for_a_lease(parties))
         parties.hosts[0].leave()
         assert not polls_of(parties)

@@ -17,10 +17,10 @@ from grid_member.engine.forward.messages import (
     Flag,
     ForwardMessage,
     Frame,
-    Kind,
+    FrameKind,
     encode_message,
 )
-from grid_member.engine.forward.session import Call
+from grid_member.engine.forward.session import ForwardCall
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.log.log import wall_clock_ms
@@ -173,17 +173,17 @@ async def test_a_call_that_waits_beside_a_host_is_asked_of_it() -> None:
         assert await parties.put("m", "k", b"v") is None
         parties.bus.lose = lambda subject: subject == messages_module.FORWARD_SERVERS
         answers: list[object] = []
-        word = Frame(Kind.MAP_GET, 10**6, "m", "k")
-        call = Call(word, answers.append, asyncio.get_running_loop().time() + LONG_S)
-        parties.lite.take_outcome(host_of(parties), call, Frame(Kind.NOT_TAKEN, word.call))
+        word = Frame(FrameKind.MAP_GET, 10**6, "m", "k")
+        call = ForwardCall(word, answers.append, asyncio.get_running_loop().time() + LONG_S)
+        parties.lite.take_outcome(host_of(parties), call, Frame(FrameKind.NOT_TAKEN, word.call))
         await condition(lambda: parties.lite._finding is None)
         parties.bus.lose = lambda subject: False
         await condition(lambda: answers == [Entry(b"v", None)], PATIENCE_S)
 
 
 @pytest.mark.parametrize(
-    "word", [Frame(Kind.SPREAD, 0, "sideways"), Frame(Kind.SPREAD, 0, "in_transition"),
-             Frame(Kind.ENTRY, 0), Frame(Kind.NOT_TAKEN, 0)],
+    "word", [Frame(FrameKind.SPREAD, 0, "sideways"), Frame(FrameKind.SPREAD, 0, "in_transition"),
+             Frame(FrameKind.ENTRY, 0), Frame(FrameKind.NOT_TAKEN, 0)],
 )  # fmt: skip
 async def test_what_no_host_knows_is_refused(word: Frame) -> None:
     async with Parties() as parties:
@@ -199,7 +199,7 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         assert await parties.put("m", "k", b"v") is None
         session = host_of(parties)._session
-        other = ForwardMessage(bytes(16), 1, 1, Flag.PING, [Frame(Kind.MAP_CLEAR, 1, "m")])
+        other = ForwardMessage(bytes(16), 1, 1, Flag.PING, [Frame(FrameKind.MAP_CLEAR, 1, "m")])
         fails = encode_message(other)
 
         def fail(*_: object) -> None:
@@ -221,9 +221,12 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
 
 @pytest.mark.parametrize(
     ("word", "fails"),
-    [(Frame(Kind.MAP_GET, 0, "m", "k"), "map_get"), (Frame(Kind.QUEUE_SIZE, 0, "q"), "queue_size"),
-     (Frame(Kind.USAGE, 0), "structure_usage")],
-)  # fmt: skip
+    [
+        (Frame(FrameKind.MAP_GET, 0, "m", "k"), "map_get"),
+        (Frame(FrameKind.QUEUE_SIZE, 0, "q"), "queue_size"),
+        (Frame(FrameKind.USAGE, 0), "structure_usage"),
+    ],
+)
 async def test_a_read_that_fails_on_the_host_is_told_at_once_and_is_no_other_calls_business(
     monkeypatch: pytest.MonkeyPatch, word: Frame, fails: str
 ) -> None:
@@ -249,7 +252,7 @@ async def test_a_read_that_fails_on_the_host_is_told_at_once_and_is_no_other_cal
 async def test_what_cannot_be_read_ends_its_session() -> None:
     async with Parties() as parties:
         whole = encode_message(
-            ForwardMessage(bytes(range(16)), 7, 1, Flag.PING, [Frame(Kind.MAP_GET, 1)])
+            ForwardMessage(bytes(range(16)), 7, 1, Flag.PING, [Frame(FrameKind.MAP_GET, 1)])
         )
         answers: list[Message] = []
         Connection(parties.bus).subscribe(b"answers", answers.extend)
@@ -310,7 +313,7 @@ async def test_what_a_lite_member_holds_need_not_fit_one_message(
         await condition(lambda: parties.lite.in_contact and host._session > session)
         assert await parties.poll("q") is None  # none of them went back
         for item in items:
-            parties.lite.end_delivery(Kind.QUEUE_RETURN, item)
+            parties.lite.end_delivery(FrameKind.QUEUE_RETURN, item)
         for _ in items:
             assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
 
@@ -323,7 +326,7 @@ async def test_a_failure_to_tell_what_is_held_is_a_refusal(
 
     monkeypatch.setattr(server_session, "encode_usage", fail)
     async with Parties() as parties:
-        usage = parties.asking(Frame(Kind.USAGE, 0))
+        usage = parties.asking(Frame(FrameKind.USAGE, 0))
         assert isinstance(await asyncio.wait_for(awaited(usage), PATIENCE_S), Refused)
 
 

@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from grid_member.engine.bootstrap.identity import Identity
+from grid_member.engine.bootstrap.identity import MemberIdentity
 from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import Peers
 from grid_member.engine.nats.admin.streams import Stream
@@ -30,8 +30,8 @@ OWN = "m0-0123abcd-0123ab"
 MEMBER, STRANGER = b"m" * 16, b"s" * 16
 FIRST, SECOND = 1 << 20, 2 << 20
 """Incarnations of two starts."""
-SELF = Identity(uuid.UUID(bytes=MEMBER), 1, OWN)
-NEW = Identity(uuid.UUID(bytes=b"n" * 16), 1, "m1-0123abcd-0123ab")
+SELF = MemberIdentity(uuid.UUID(bytes=MEMBER), 1, OWN)
+NEW = MemberIdentity(uuid.UUID(bytes=b"n" * 16), 1, "m1-0123abcd-0123ab")
 FILE = "cluster/reached.json"
 SERVER_FILES = "cluster/jetstream/jetstream"
 
@@ -88,7 +88,7 @@ def note_streams(directory: Path) -> None:
     (notes / "meta.inf").write_text("{}", encoding="utf-8")
 
 
-def begin(one: Watermarks, servers: Servers, identity: Identity = SELF) -> None:
+def begin(one: Watermarks, servers: Servers, identity: MemberIdentity = SELF) -> None:
     one.begin(cast("NatsClient", servers), identity)
 
 

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from grid_member.engine.bootstrap.identity import Identity
+from grid_member.engine.bootstrap.identity import MemberIdentity
 from grid_member.engine.integrity import damage
 from grid_member.engine.integrity.damage import Copy, Damage, copies_found, described, places_of
 from grid_member.engine.nats.admin.streams import Stream
@@ -31,7 +31,7 @@ FIRST, SECOND, THIRD = SERVERS
 LAST = 40
 WHOLE = Copy(FIRST, missing=0, waits=False, copies=3, last=LAST)
 DIRECTORY = Path("/data")
-SELF = Identity(uuid.UUID(int=1), 1, SECOND)
+SELF = MemberIdentity(uuid.UUID(int=1), 1, SECOND)
 MANY = 5
 CONNECTION = cast("NatsClient", Mock())
 

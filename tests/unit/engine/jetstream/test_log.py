@@ -14,14 +14,14 @@ from grid_member.engine.jetstream import log as log_module
 from grid_member.engine.jetstream import replay
 from grid_member.engine.jetstream.consumer import StreamMessage
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.jetstream.mismatch import Found
+from grid_member.engine.jetstream.mismatch import LogComparison
 from grid_member.engine.jetstream.publisher import (
     ASK_S,
     MAX_AHEAD,
     RESEND_S,
     quorum_silence_s,
 )
-from grid_member.engine.jetstream.replay import Chunk, Source
+from grid_member.engine.jetstream.replay import ReplaySource, SnapshotChunk
 from grid_member.engine.jetstream.snapshots import SnapshotEnd, end_fields, end_of
 from grid_member.engine.nats.client.errors import ShortError, WireError
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
@@ -130,7 +130,7 @@ class Stream:
             "shard-0",
             0,
             OWN,
-            source=Source(lambda: None, "", ""),
+            source=ReplaySource(lambda: None, "", ""),
             own_server=lambda: None,
             stream_consumer=lambda: None,
             time_of=time_of,
@@ -356,12 +356,12 @@ async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = {"state": {"first_seq": 41, "last_seq": 40}, "created": "then"}
-    found = Found(info, info, SnapshotEnd(40, 7, 0, 0))
+    found = LogComparison(info, info, SnapshotEnd(40, 7, 0, 0))
     monkeypatch.setattr(replay, "BlockingClient", Nobody)
     monkeypatch.setattr(replay, "look", lambda *_: found)
     monkeypatch.setattr(replay, "_last", lambda *_: 40)
-    steps = list(replay.replayed(Source(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
-    assert steps == [Chunk(40, b"")]
+    steps = list(replay.replayed(ReplaySource(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
+    assert steps == [SnapshotChunk(40, b"")]
     monkeypatch.setattr(log_module, "replayed", lambda *_: (step for step in steps))
     assert list(stream.log.replay()) == [[SystemPart(40, 0, ClusterState.ACTIVE)]]
     stream.log.resume()

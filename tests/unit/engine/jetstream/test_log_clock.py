@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.jetstream.clock_skew import JUMP_S, Pace
+from grid_member.engine.jetstream.clock_skew import JUMP_S, ClockSkew
 from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.jetstream.test_log import Stream
 
@@ -91,7 +91,7 @@ class Watched:
     """A pace, and the clocks that it goes by."""
 
     def __init__(self) -> None:
-        self.pace = Pace()
+        self.pace = ClockSkew()
         self.now_s = 100.0
         self.slept_s = 0.0
         self.ahead_s = 1_700_000_000.0

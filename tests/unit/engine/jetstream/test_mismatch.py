@@ -13,7 +13,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream import mismatch, replay
 from grid_member.engine.jetstream.compaction import Compactor
 from grid_member.engine.jetstream.consumer import StreamMessage, place
-from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
 from grid_member.engine.jetstream.snapshots import (
     OtherLogError,
     OvertakenError,
@@ -237,7 +237,7 @@ async def test_a_log_that_is_replaced_while_its_image_is_read_is_read_anew(
     await world.in_snapshot()
     loop, snapshot = asyncio.get_running_loop(), replay._read_snapshot
 
-    def replaced(*args: Any) -> Iterator[Chunk]:
+    def replaced(*args: Any) -> Iterator[SnapshotChunk]:
         yield from snapshot(*args)
         asyncio.run_coroutine_threadsafe(world.replace(COUNT + 5), loop).result()
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from grid_member.engine.jetstream import replay
-from grid_member.engine.jetstream.mismatch import Found, info, look
-from grid_member.engine.jetstream.replay import Source, replayed
+from grid_member.engine.jetstream.mismatch import LogComparison, info, look
+from grid_member.engine.jetstream.replay import ReplaySource, replayed
 from grid_member.engine.jetstream.snapshots import OvertakenError, SnapshotEnd, snapshot_stream
 from grid_member.engine.nats.admin.streams import Stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
@@ -61,13 +61,13 @@ class HardOfHearing(BlockingClient):
 
 
 @pytest.fixture
-async def source(served: Served, monkeypatch: pytest.MonkeyPatch) -> Source:
+async def source(served: Served, monkeypatch: pytest.MonkeyPatch) -> ReplaySource:
     """A server with a log of some records."""
     monkeypatch.setattr(HardOfHearing, "lost", [])
     monkeypatch.setattr(HardOfHearing, "vain", [])
     monkeypatch.setattr(replay, "BlockingClient", HardOfHearing)
     await until(served.address)
-    source = Source(served.address, USER, PASSWORD)
+    source = ReplaySource(served.address, USER, PASSWORD)
     with connected(source) as client:
         for stream in (LOG, LOG.snapshots):
             config = json.dumps(stream_config(stream, 1, "dev")).encode()
@@ -78,7 +78,7 @@ async def source(served: Served, monkeypatch: pytest.MonkeyPatch) -> Source:
     return source
 
 
-def connected(source: Source) -> BlockingClient:
+def connected(source: ReplaySource) -> BlockingClient:
     address = source.address()
     assert address is not None
     return BlockingClient(address, USER, PASSWORD, DEADLINE_S)
@@ -93,11 +93,11 @@ def held(client: BlockingClient, condition: Callable[[dict[str, Any]], bool]) ->
         time.sleep(0.005)
 
 
-def read(source: Source) -> list[bytes]:
+def read(source: ReplaySource) -> list[bytes]:
     return [step.payload for step in replayed(source, LOG.name)]
 
 
-def test_a_log_is_read_and_nothing_is_left_behind(source: Source) -> None:
+def test_a_log_is_read_and_nothing_is_left_behind(source: ReplaySource) -> None:
     made: list[str] = []
     assert [step.payload for step in replayed(source, LOG.name, made.append)] == RECORDS
     with connected(source) as client:
@@ -114,13 +114,13 @@ def test_a_log_is_read_and_nothing_is_left_behind(source: Source) -> None:
         f"CONSUMER.CREATE.{LOG.name}",
     ],
 )
-def test_what_nobody_heard_is_asked_again(source: Source, call: str) -> None:
+def test_what_nobody_heard_is_asked_again(source: ReplaySource, call: str) -> None:
     HardOfHearing.lost = [call, call]
     assert read(source) == RECORDS
     assert HardOfHearing.lost == []
 
 
-def test_a_consumer_that_sends_nothing_is_given_up_for_another(source: Source) -> None:
+def test_a_consumer_that_sends_nothing_is_given_up_for_another(source: ReplaySource) -> None:
     HardOfHearing.vain = [f"CONSUMER.CREATE.{LOG.name}"] * 2
     assert read(source) == RECORDS
     assert HardOfHearing.vain == []
@@ -129,7 +129,7 @@ def test_a_consumer_that_sends_nothing_is_given_up_for_another(source: Source) -
 
 
 def test_while_nobody_leads_the_servers_it_is_an_error_soon(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: ReplaySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     HardOfHearing.lost = [f"CONSUMER.CREATE.{LOG.name}"] * 2
     monkeypatch.setattr(replay, "PATIENCES_S", (0.05, 600.0))
@@ -139,7 +139,7 @@ def test_while_nobody_leads_the_servers_it_is_an_error_soon(
     assert read(source) == RECORDS
 
 
-def delete(source: Source, stream: Stream, sequence: int) -> None:
+def delete(source: ReplaySource, stream: Stream, sequence: int) -> None:
     """Have the one copy without a message, as when its file is damaged there."""
     with connected(source) as client:
         request = json.dumps({"seq": sequence}).encode()
@@ -147,7 +147,7 @@ def delete(source: Source, stream: Stream, sequence: int) -> None:
         assert json.loads(answer.payload)["success"]
 
 
-def test_what_is_missing_in_the_midst_was_not_purged(source: Source) -> None:
+def test_what_is_missing_in_the_midst_was_not_purged(source: ReplaySource) -> None:
     delete(source, LOG, 50)
     with pytest.raises(LackingError) as raised:
         read(source)
@@ -155,12 +155,12 @@ def test_what_is_missing_in_the_midst_was_not_purged(source: Source) -> None:
 
 
 def test_what_a_later_image_replaces_may_be_purged_in_any_copy(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: ReplaySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete(source, LOG, 50)
     looks = 0
 
-    def looked(client: BlockingClient, stream: str) -> Found:
+    def looked(client: BlockingClient, stream: str) -> LogComparison:
         nonlocal looks
         looks += 1
         found = look(client, stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.jetstream.replay import Source
+from grid_member.engine.jetstream.replay import ReplaySource
 from grid_member.engine.jetstream.snapshots import look_at
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import Stream, answered, stream_config
@@ -69,7 +69,7 @@ class World:
     def __init__(self, client: NatsClient, served: Served, *, durable: bool = True) -> None:
         self.client = client
         self.log = Stream("log", durable)
-        self.source = Source(served.address, USER, PASSWORD)
+        self.source = ReplaySource(served.address, USER, PASSWORD)
         self._members: list[JetStreamLog] = []
 
     async def begin(self) -> None:

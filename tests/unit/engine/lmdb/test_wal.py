@@ -23,7 +23,7 @@ from grid_member.engine.lmdb.tables import (
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb.wal import BLOCK_BYTES, WAL_FILE, Found, Wal, read_wal
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, WAL_FILE, Wal, WalContent, read_wal
 from tests.unit.engine.drive import condition
 from tests.unit.engine.lmdb.test_log import SMALL_WAL_BYTES, engine_at, started
 
@@ -121,7 +121,7 @@ async def test_a_stopped_member_leaves_lmdb_everything(tmp_path: Path) -> None:
     tables = open_tables(tmp_path / SHARD, 0, MAP_SIZE_BYTES, open_environment)
     try:
         assert tables.record(KEYS + 1) is not None
-        assert read_wal(tmp_path / SHARD, tables.salt(), KEYS + 1) == Found([], gap=False)
+        assert read_wal(tmp_path / SHARD, tables.salt(), KEYS + 1) == WalContent([], gap=False)
     finally:
         tables.environment.close()
 

@@ -16,7 +16,7 @@ from grid_member.engine.lmdb.tables import (
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, WAL_FILE, Found, Wal, read_wal
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, WAL_FILE, Wal, WalContent, read_wal
 from tests.unit.engine.lmdb.test_log import SMALL_WAL_BYTES
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def test_a_lost_group_is_told_from_the_end(tmp_path: Path, tables: Tables) -> No
     content[BLOCK_BYTES + SALT_BYTES] ^= 1
     (tmp_path / WAL_FILE).write_bytes(content)
     found = read_wal(tmp_path, tables.salt(), written.settled)
-    assert found == Found([b"0"], gap=True)
+    assert found == WalContent([b"0"], gap=True)
 
 
 def test_no_bytes_pass_for_a_group_without_the_salt(tmp_path: Path, tables: Tables) -> None:
@@ -144,7 +144,7 @@ def test_no_bytes_pass_for_a_group_without_the_salt(tmp_path: Path, tables: Tabl
         content[place : place + len(other)] = other
     (tmp_path / WAL_FILE).write_bytes(content)
     found = read_wal(tmp_path, salt, written.settled)
-    assert found == Found([b"mine"], gap=False)
+    assert found == WalContent([b"mine"], gap=False)
 
 
 @pytest.mark.parametrize("right", [False, True])
@@ -163,7 +163,7 @@ def test_hostile_bytes_are_no_group(tmp_path: Path, right: bool) -> None:
         (tmp_path / WAL_FILE).write_bytes(head + body + bytes(chance.randint(0, 5000)))
         found = read_wal(tmp_path, salt, 0)
         assert found is not None
-        assert right or found == Found([], gap=False)
+        assert right or found == WalContent([], gap=False)
         assert sum(map(len, found.values)) <= len(body)
 
 
@@ -171,8 +171,8 @@ def test_groups_that_follow_what_lmdb_lost_are_a_gap(tmp_path: Path, tables: Tab
     written = Written(tmp_path, tables)
     assert written.write([b"2"])
     assert written.write([b"3"])
-    assert read_wal(tmp_path, tables.salt(), 0) == Found([], gap=True)
-    assert read_wal(tmp_path, tables.salt(), 2) == Found([b"3"], gap=False)
+    assert read_wal(tmp_path, tables.salt(), 0) == WalContent([], gap=True)
+    assert read_wal(tmp_path, tables.salt(), 2) == WalContent([b"3"], gap=False)
 
 
 def test_a_tail_that_is_cut_is_told(tmp_path: Path, tables: Tables) -> None:

@@ -15,7 +15,7 @@ from grid_member.engine.lost_memory.empty_logs import (
     LEADS,
     LOOKS,
     PERIOD_S,
-    Count,
+    EmptyCount,
     EmptyLogs,
     StreamGroup,
     described,
@@ -140,7 +140,7 @@ def test_what_is_left_of_a_log_goes_when_its_other_half_began_anew(anew: str, le
 
 
 def looks(
-    count: Count,
+    count: EmptyCount,
     number: int,
     *,
     leads: bool = True,
@@ -153,8 +153,8 @@ def looks(
     return found
 
 
-def patient() -> Count:
-    return Count(PATIENCE * PERIOD_S)
+def patient() -> EmptyCount:
+    return EmptyCount(PATIENCE * PERIOD_S)
 
 
 def test_who_is_missing_and_may_have_it_is_waited_for() -> None:
@@ -193,7 +193,7 @@ def test_who_has_just_begun_to_lead_deletes_nothing() -> None:
 
 
 def test_without_patience_it_takes_as_long_as_elections() -> None:
-    count = Count(0)
+    count = EmptyCount(0)
     assert looks(count, LOOKS - 1) == []
     assert looks(count, 1) == ORDER
 

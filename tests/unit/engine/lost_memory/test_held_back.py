@@ -13,7 +13,7 @@ from grid_member.engine.lost_memory import recovery
 from grid_member.engine.lost_memory.recovery import LostMemory
 from grid_member.engine.lost_memory.roundup import Roundup
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.server.held_back import HeldBack
+from grid_member.engine.server.held_back import ServerHold
 from tests.unit.engine.lost_memory.test_survivors import report
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ async def test_a_server_waits_for_others_when_most_are_gone(
 
 
 async def test_a_server_that_forgets_who_votes_begins_with_an_empty_store(tmp_path: Path) -> None:
-    held, config, store = HeldBack(), tmp_path / "nats.conf", tmp_path / "jetstream"
+    held, config, store = ServerHold(), tmp_path / "nats.conf", tmp_path / "jetstream"
     config.write_text("jetstream {\n  store_dir: x\n}\n", encoding="ascii")
     kept = store / "meta"
     kept.mkdir(parents=True)
@@ -146,7 +146,7 @@ async def test_servers_lead_without_most_others_only_for_most_members_of_the_lis
 
 
 async def test_a_server_whose_store_cannot_be_removed_is_held_back_again(tmp_path: Path) -> None:
-    held, config, store = HeldBack(), tmp_path / "nats.conf", tmp_path / "jetstream"
+    held, config, store = ServerHold(), tmp_path / "nats.conf", tmp_path / "jetstream"
     config.write_text("jetstream {\n  store_dir: x\n}\n", encoding="ascii")
     store.mkdir()
     allowed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

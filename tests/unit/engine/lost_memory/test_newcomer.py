@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.lost_memory.roundup import Roundup
-    from grid_member.engine.lost_memory.survivors import Report
+    from grid_member.engine.lost_memory.survivors import MemoryReport
     from grid_member.engine.nats.client.client import NatsClient
 
 SHARD = Stream(LOG, durable=False)
@@ -23,14 +23,14 @@ SHARD = Stream(LOG, durable=False)
 class Told:
     """Members that report one after the other."""
 
-    def __init__(self, *reports: Report) -> None:
+    def __init__(self, *reports: MemoryReport) -> None:
         self._reports = reports
         self.heard = 0
 
     async def ask(
-        self, _: object, __: float, enough: Callable[[Mapping[str, Report]], bool]
-    ) -> dict[str, Report]:
-        found: dict[str, Report] = {}
+        self, _: object, __: float, enough: Callable[[Mapping[str, MemoryReport]], bool]
+    ) -> dict[str, MemoryReport]:
+        found: dict[str, MemoryReport] = {}
         for one in self._reports:
             if enough(found):
                 break
@@ -54,7 +54,7 @@ def newcomer(told: Told) -> Newcomer:
     ids=["none-holds-it", "one-writes-it-back", "one-goes-on-with-it", "none-tells"],
 )
 async def test_a_log_that_a_member_holds_is_left_to_that_member(
-    reports: list[Report], log: bool, snapshots: bool
+    reports: list[MemoryReport], log: bool, snapshots: bool
 ) -> None:
     for stream, kept in ((SHARD, log), (SHARD.snapshots, snapshots)):
         reason = await newcomer(Told(*reports)).kept_from(stream)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid_member.engine.lost_memory.survivors import (
-    Act,
-    Holding,
-    Report,
-    Verdict,
+    LogAction,
+    LogDecision,
+    LogHolding,
+    MemoryReport,
     decide,
     decode_report,
     have_ended,
@@ -26,25 +26,27 @@ from grid_member.engine.lost_memory.survivors import (
     start_obstacle,
     told_of,
 )
-from grid_member.engine.nats.admin.server_records import Place
+from grid_member.engine.nats.admin.server_records import ServerRecord
 
 LOG: Final = "shard-1"
-PLACES: Final = {name: Place(f"host-{name}", f"m-{name}", 5701, (), False) for name in "abcdef"}
+PLACES: Final = {
+    name: ServerRecord(f"host-{name}", f"m-{name}", 5701, (), False) for name in "abcdef"
+}
 
 
-def place(server: str) -> Place:
+def place(server: str) -> ServerRecord:
     """Return where a server is: `a`, and `a2` which came in its place, are at the same."""
     return PLACES[server[0]]
 
 
 def report(server: str, sequence: int | None = None, *, generation: int = 0, left: bool = True,
-           noted: str = "a b c", gone: str = "", whole: bool = True) -> Report:  # fmt: skip
-    held = {} if sequence is None else {LOG: Holding("then", generation, sequence, left)}
+           noted: str = "a b c", gone: str = "", whole: bool = True) -> MemoryReport:  # fmt: skip
+    held = {} if sequence is None else {LOG: LogHolding("then", generation, sequence, left)}
     servers = {name: place(name) for name in noted.split()}
-    return Report(server, place(server), whole, held, servers, frozenset(gone.split()))
+    return MemoryReport(server, place(server), whole, held, servers, frozenset(gone.split()))
 
 
-WAITS_FOR_C: Final = Verdict(Act.WAIT, ("m-c (members' port 5701 of host-c)",))
+WAITS_FOR_C: Final = LogDecision(LogAction.WAIT, ("m-c (members' port 5701 of host-c)",))
 CASES: Final = {
     "the highest writes": ([report("a", 7), report("b", 9), report("c", 8)], "RWR"),
     "of equal ones the highest id": ([report("a", 9), report("b", 9), report("c", 8)], "RWR"),
@@ -75,7 +77,7 @@ CASES: Final = {
         "RRRWRR",
     ),
 }  # fmt: skip
-ACTS: Final = {"R": Act.READ, "W": Act.WRITE, "A": Act.ASK, "M": Act.WAIT}
+ACTS: Final = {"R": LogAction.READ, "W": LogAction.WRITE, "A": LogAction.ASK, "M": LogAction.WAIT}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -94,7 +96,7 @@ def test_one_that_is_missing_is_named_with_what_to_do() -> None:
     told = told_of({LOG: verdict})
     assert "m-c (members' port 5701 of host-c)" in told
     assert "start another one in its place" in told
-    assert "is written back" in told_of({LOG: Verdict(Act.READ)})
+    assert "is written back" in told_of({LOG: LogDecision(LogAction.READ)})
     assert names_of({"id": None}) == ("the server id of a member of another version",)
 
 
@@ -103,7 +105,7 @@ def test_a_note_of_another_version_names_one_that_may_live() -> None:
     assert missing([own]) == {"x": None}
 
 
-HELD = st.builds(Holding, st.just("then"), st.integers(0, 2), st.integers(0, 4), st.booleans())
+HELD = st.builds(LogHolding, st.just("then"), st.integers(0, 2), st.integers(0, 4), st.booleans())
 SERVERS = st.sampled_from(["a", "b", "c", "a2", "b2", "d"])
 REPORTS = st.dictionaries(SERVERS, st.none() | HELD, min_size=1).map(
     lambda held: [
@@ -115,9 +117,9 @@ REPORTS = st.dictionaries(SERVERS, st.none() | HELD, min_size=1).map(
 
 @given(REPORTS)
 def test_at_most_one_writes_and_it_has_all_that_any_of_the_latest_log_has(
-    reports: list[Report],
+    reports: list[MemoryReport],
 ) -> None:
-    writers = [one for one in reports if decide(LOG, one.server, reports).act is Act.WRITE]
+    writers = [one for one in reports if decide(LOG, one.server, reports).act is LogAction.WRITE]
     assert len(writers) <= 1
     for writer in writers:
         own = writer.holdings[LOG]
@@ -131,7 +133,7 @@ def test_at_most_one_writes_and_it_has_all_that_any_of_the_latest_log_has(
 
 
 @given(REPORTS)
-def test_a_report_is_what_was_sent(reports: list[Report]) -> None:
+def test_a_report_is_what_was_sent(reports: list[MemoryReport]) -> None:
     for one in reports:
         assert decode_report(one.encode()) == one
 
@@ -207,10 +209,10 @@ def test_a_start_takes_a_log_that_was_written_back_a_moment_ago() -> None:
 
 
 def test_a_member_without_which_others_began_a_log_says_what_to_do() -> None:
-    anew = {LOG: Holding("later", 0, 3, left=False)}
+    anew = {LOG: LogHolding("later", 0, 3, left=False)}
     others = [replace(report("b2"), holdings=anew), replace(report("c2"), holdings=anew)]
     verdict = decide(LOG, "a", [report("a", 7), *others])
-    assert verdict.act is Act.ASK
+    assert verdict.act is LogAction.ASK
     told = told_of({LOG: verdict})
     assert "m-b (members' port 5701 of host-b) and m-c" in told
     assert "restart this member" in told

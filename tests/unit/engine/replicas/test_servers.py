@@ -17,14 +17,20 @@ from grid_member.engine.nats.admin.server_records import (
     REMOVED,
     REPLACED,
     SERVER,
-    Place,
+    ServerRecord,
     decode_server_record,
-    place_of,
+    own_record,
 )
 from grid_member.engine.nats.admin.streams import Copies
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replicas import servers as cluster_servers
-from grid_member.engine.replicas.servers import FORMER_S, LEADERLESS_S, UNKNOWN_S, Servers, Store
+from grid_member.engine.replicas.servers import (
+    FORMER_S,
+    LEADERLESS_S,
+    UNKNOWN_S,
+    NoteStore,
+    Servers,
+)
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
@@ -34,8 +40,8 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient
 
 SETTINGS = ClusterSettings("dev", "m1", 5704, (("a", 1), ("b", 2), ("c", 3)), "grid", "pw")
-HERE = Place("host", "m1", 5704, (), durable=True)
-ELSEWHERE = Place("host", "m2", 5704, (), durable=True)
+HERE = ServerRecord("host", "m1", 5704, (), durable=True)
+ELSEWHERE = ServerRecord("host", "m2", 5704, (), durable=True)
 ALL_COPIES = Copies(3, peer_id("own"), frozenset(), frozenset(), (), moving=False)
 
 
@@ -85,7 +91,7 @@ class World:
             SETTINGS,
             "own",
             ["shard-0"],
-            Store(self._items, self._put),
+            NoteStore(self._items, self._put),
             lambda: self.others,
             kept=self.kept,
         )
@@ -94,9 +100,9 @@ class World:
         monkeypatch.setattr(cluster_servers, "peers", self._peers)
         monkeypatch.setattr(cluster_servers, "copies_of", self._copies_of)
         monkeypatch.setattr(cluster_servers, "remove_server", self._remove)
-        monkeypatch.setattr(cluster_servers, "place_of", lambda _: HERE)
+        monkeypatch.setattr(cluster_servers, "own_record", lambda _: HERE)
 
-    def note(self, name: str, place: Place) -> None:
+    def note(self, name: str, place: ServerRecord) -> None:
         self.values[SERVER + name] = place.encode()
 
     async def look(self, seconds: float = 0.0) -> None:
@@ -366,14 +372,16 @@ async def test_servers_that_one_place_had_in_turn_are_of_one_member(world: World
         (HERE, replace(HERE, durable=False), True),
     ],
 )
-def test_copied_machines_are_not_at_the_same_place(one: Place, other: Place, same: bool) -> None:
+def test_copied_machines_are_not_at_the_same_place(
+    one: ServerRecord, other: ServerRecord, same: bool
+) -> None:
     assert one.is_that_of(other) is same
     assert other.is_that_of(one) is same
 
 
 def test_a_place_names_the_listed_hosts_that_are_this_machine(tmp_path: Path) -> None:
     members = (("127.0.0.1", 5704), ("192.0.2.1", 5704), ("no.such.host.invalid", 5704))
-    place = place_of(replace(SETTINGS, members=members, directory=tmp_path))
+    place = own_record(replace(SETTINGS, members=members, directory=tmp_path))
     assert place.listed == ("127.0.0.1",)
     assert place.durable
     assert decode_server_record(place.encode()) == place

@@ -30,7 +30,7 @@ from grid_member.engine.lmdb.tables import (
 from grid_member.engine.lmdb.values import pack_record
 from grid_member.engine.state.operations import Record
 from grid_member.engine.storage import crash_marker as opening
-from grid_member.engine.storage.crash_marker import Opening
+from grid_member.engine.storage.crash_marker import CrashMarker
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
 
@@ -84,14 +84,14 @@ async def test_a_disk_that_does_not_remove_the_mark_keeps_nothing_else_from_goin
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, answers = threading.Event(), threading.Event()
-    end = Opening.end
+    end = CrashMarker.end
 
-    def stuck(opening: Opening) -> None:
+    def stuck(opening: CrashMarker) -> None:
         asked.set()
         assert answers.wait(30)
         end(opening)
 
-    monkeypatch.setattr(Opening, "end", stuck)
+    monkeypatch.setattr(CrashMarker, "end", stuck)
     engine = open_engine(STRUCTURES, plain)
     starting = asyncio.create_task(engine.start())
     try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.management.config_changes import ConfigSource
     from grid_member.engine.api import Done, Refused
-    from grid_member.engine.local.usage import Kind, StructureUsage
+    from grid_member.engine.local.usage import StructureKind, StructureUsage
     from grid_member.http.wire.answers import Answer
 
 CONFIGURATION = """
@@ -101,7 +101,7 @@ class FakeStore:
     async def cluster_usage(self) -> list[StructureUsage]:
         return self.usage
 
-    def held_structures(self) -> Iterable[tuple[Kind, str]]:
+    def held_structures(self) -> Iterable[tuple[StructureKind, str]]:
         return [(found.kind, found.name) for found in self.usage]
 
     def store_bytes(self) -> int | None:

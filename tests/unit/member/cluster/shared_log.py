@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.local.usage import Kind, StructureUsage
+    from grid_member.engine.local.usage import StructureKind, StructureUsage
     from grid_member.engine.replicated.incarnations import Taker
 
 TURNS = 60
@@ -182,7 +182,7 @@ class FakeEngine:
     async def cluster_usage(self) -> list[StructureUsage]:
         return []
 
-    def held_structures(self) -> Iterable[tuple[Kind, str]]:
+    def held_structures(self) -> Iterable[tuple[StructureKind, str]]:
         return []
 
     def store_bytes(self) -> int | None:

@@ -51,7 +51,7 @@ _PING: Final = b"$SYS.REQ.SERVER.PING"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Answers(NamedTuple):
+class VoteAnswers(NamedTuple):
     """What servers say to it that fewer votes are to be enough."""
 
     taken: int
@@ -193,7 +193,7 @@ async def _elected(system: NatsClient, size: int) -> None:
     for votes in range(max(size // 2, 1), 0, -1):
         _log.warning("the members that are there go on with %d votes", votes)
         ends_s = loop.time() + LEAD_S
-        answers = Answers(0, frozenset())
+        answers = VoteAnswers(0, frozenset())
         while (now_s := loop.time()) < ends_s:
             if not answers.taken or answers.believes:
                 answers = await _asked(system, votes)
@@ -209,12 +209,12 @@ async def _elected(system: NatsClient, size: int) -> None:
     )
 
 
-async def _asked(system: NatsClient, votes: int) -> Answers:
+async def _asked(system: NatsClient, votes: int) -> VoteAnswers:
     """Let so many votes be enough; return what became of that."""
     answers = await all_answers(system, _LOWER, {"quorum_needed": votes})
     errors = [answer["error"] for answer in answers if "error" in answer]
     refusals = frozenset(str(error.get("description", "refused")) for error in errors)
-    return Answers(len(answers) - len(errors), refusals)
+    return VoteAnswers(len(answers) - len(errors), refusals)
 
 
 async def _lost(system: NatsClient, found: Peers) -> frozenset[str]:

@@ -30,7 +30,7 @@ REPLACED: Final = b"replaced"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerRecord:
     """Where a server is."""
 
     host: str
@@ -40,7 +40,7 @@ class Place:
     """The hosts of the list of members that are this machine, as far as that is known."""
     durable: bool
 
-    def is_that_of(self, other: Place) -> bool:
+    def is_that_of(self, other: ServerRecord) -> bool:
         """Tell whether two servers at these places cannot run at the same time."""
         if (self.host, self.member, self.port) != (other.host, other.member, other.port):
             return False
@@ -52,11 +52,11 @@ class Place:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
-def decode_server_record(value: bytes) -> Place | None:
+def decode_server_record(value: bytes) -> ServerRecord | None:
     """Return what was noted, None when it is of another version."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         found = json.loads(value)
-        return Place(
+        return ServerRecord(
             str(found["host"]),
             str(found["member"]),
             int(found["port"]),
@@ -66,10 +66,10 @@ def decode_server_record(value: bytes) -> Place | None:
     return None
 
 
-def place_of(settings: ClusterSettings) -> Place:
+def own_record(settings: ClusterSettings) -> ServerRecord:
     """Return where this member is. Blocks: hosts are looked up."""
     hosts = {host for host, port in settings.members if port == settings.port}
-    return Place(
+    return ServerRecord(
         socket.gethostname(),
         settings.member_name,
         settings.port,

@@ -23,12 +23,12 @@ from grid_member.engine.nats.client.wire import (
     PING,
     PONG,
     Event,
-    Info,
     Message,
     Parser,
     Ping,
     Pong,
     ServerError,
+    ServerInfo,
     greeting,
     no_responders,
     publication,
@@ -265,7 +265,7 @@ class BlockingClient:
             self._send(PONG)
         elif isinstance(event, Pong):
             self._answered = True
-        elif isinstance(event, Info):
+        elif isinstance(event, ServerInfo):
             self._greeted = True
         elif isinstance(event, ServerError):
             self._error = event.text

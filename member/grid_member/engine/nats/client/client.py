@@ -9,7 +9,7 @@ import secrets
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from grid_member.engine.nats.client.connection import Connection
+from grid_member.engine.nats.client.connection import NatsConnection
 from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsRefusedError,
@@ -20,8 +20,8 @@ from grid_member.engine.nats.client.errors import (
 )
 from grid_member.engine.nats.client.wire import (
     MAX_PAYLOAD_BYTES,
-    Info,
     Message,
+    ServerInfo,
     greeting,
     no_responders,
     publication,
@@ -107,7 +107,7 @@ class NatsClient:
         self._max_pending_bytes = max_payload_bytes * PENDING_PAYLOADS
         self._changed = changed
         self._ping_interval_s = ping_interval_s
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
         self._running: asyncio.Task[None] | None = None
         self._closed = False
         self._refused = False
@@ -127,7 +127,7 @@ class NatsClient:
         return self._connection is not None and self._connection.open
 
     @property
-    def server(self) -> Info | None:
+    def server(self) -> ServerInfo | None:
         """What the server that is connected said of itself last."""
         return self._connection.info if self._connection is not None else None
 
@@ -262,7 +262,7 @@ class NatsClient:
         """Return a subject that nobody else uses, to be subscribed to."""
         return b"%b%d" % (self._inbox, next(self._numbers))
 
-    # What a connection tells (`connection.Owner`).
+    # What a connection tells (`connection.ConnectionOwner`).
 
     def greeting(self) -> bytes:
         """Return who we are with all that is listened to."""
@@ -270,13 +270,13 @@ class NatsClient:
             subscription(each.subject, each.sid) for each in self._subscriptions.values()
         )
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: NatsConnection) -> None:
         """Take publications from now on."""
         self._refused = False
         self._news.set()
         self._tell(True)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: NatsConnection) -> None:
         """Fail what waits for answers of this connection."""
         if self._connection is connection:
             self._connection = None
@@ -317,7 +317,7 @@ class NatsClient:
             if answer is not None and not answer.done():
                 answer.set_result(message)
 
-    def _largest(self, connection: Connection, header_bytes: int) -> int:
+    def _largest(self, connection: NatsConnection, header_bytes: int) -> int:
         info = connection.info
         if info is None:
             return self._max_payload_bytes
@@ -356,7 +356,7 @@ class NatsClient:
 
     async def _talk(self, address: tuple[str, int]) -> bool:
         """Connect, and return when the connection is lost: whether there was one."""
-        connection = Connection(self, MAX_PAYLOAD_BYTES, self._ping_interval_s)
+        connection = NatsConnection(self, MAX_PAYLOAD_BYTES, self._ping_interval_s)
         protocol = cast("asyncio.Protocol", connection)
         self._connection = connection
         try:

@@ -10,12 +10,12 @@ from grid_member.engine.nats.client.wire import (
     PING,
     PONG,
     Event,
-    Info,
     Message,
     Parser,
     Ping,
     Pong,
     ServerError,
+    ServerInfo,
 )
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ SILENT_INTERVALS: Final = 2
 _HUNG_UP: Final = "the server hung up"
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Whom a connection works for. What it calls here must not raise."""
 
     def greeting(self) -> bytes:
         """Return what is said after the first INFO: who we are and what we listen to."""
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: NatsConnection) -> None:
         """Take note that the server has read the greeting and takes publications."""
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: NatsConnection) -> None:
         """Take note that nothing will come or go any more; called once for each connection."""
 
     def take(self, sid: int, messages: Sequence[Message]) -> None:
@@ -45,7 +45,7 @@ class Owner(Protocol):
         """Take note of what the server found wrong."""
 
 
-class Connection:
+class NatsConnection:
     """A connection from its making to its loss; `ended` is done when it is lost.
 
     It has what an `asyncio.Protocol` has and is none: that base makes compiled classes slow.
@@ -54,7 +54,9 @@ class Connection:
     greeting is answered nothing is, so that a server which only listens is given up as well.
     """
 
-    def __init__(self, owner: Owner, max_payload_bytes: int, ping_interval_s: float) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, max_payload_bytes: int, ping_interval_s: float
+    ) -> None:
         self._owner = owner
         self._parser = Parser(max_payload_bytes)
         self._ping_interval_s = ping_interval_s
@@ -67,7 +69,7 @@ class Connection:
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self.info: Info | None = None
+        self.info: ServerInfo | None = None
         self.open = False
         """Whether what is sent now goes to a server that has read our greeting."""
         self.reason = _HUNG_UP
@@ -171,7 +173,7 @@ class Connection:
             self.send(PONG)
         elif isinstance(event, Pong):
             self._answered()
-        elif isinstance(event, Info):
+        elif isinstance(event, ServerInfo):
             first = self.info is None
             self.info = event
             if first:

@@ -53,7 +53,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class ServerInfo:
     """What a server says of itself: first of all, and again whenever it likes."""
 
     server_name: str
@@ -86,7 +86,7 @@ class Ok:
     """The server took a line; only said to clients that are verbose."""
 
 
-Event = Message | Info | ServerError | Ping | Pong | Ok
+Event = Message | ServerInfo | ServerError | Ping | Pong | Ok
 
 
 class Parser:
@@ -280,7 +280,7 @@ def _control(operation: bytes, line: bytes) -> Event:
     return plain
 
 
-def _info(text: bytes) -> Info:
+def _info(text: bytes) -> ServerInfo:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -290,7 +290,7 @@ def _info(text: bytes) -> Info:
     size = fields.get("max_payload")
     if not isinstance(size, int) or size < 0:
         raise _out_of_step()
-    return Info(
+    return ServerInfo(
         server_name=str(fields.get("server_name", "")),
         version=str(fields.get("version", "")),
         max_payload_bytes=size,

@@ -10,12 +10,12 @@ from grid_member.engine.nats.client.wire import (
     MAX_HEADER_BYTES,
     MAX_LINE_BYTES,
     Event,
-    Info,
     Message,
     Ok,
     Ping,
     Pong,
     ServerError,
+    ServerInfo,
 )
 
 _MSG: Final = re.compile(rb"MSG ([^ ]+) ([0-9]+)(?: ([^ ]*))? ([0-9]+)", re.DOTALL)
@@ -32,7 +32,7 @@ def encoded(event: Event) -> bytes:
                 return b"MSG %b %d\r\n%b\r\n" % (to, len(payload), payload)
             sizes = b"%d %d" % (len(headers), len(headers) + len(payload))
             return b"HMSG %b %b\r\n%b%b\r\n" % (to, sizes, headers, payload)
-        case Info():
+        case ServerInfo():
             fields = {
                 "server_name": event.server_name,
                 "version": event.version,
@@ -97,7 +97,7 @@ def _plain(line: bytes) -> Event:
         raise ValueError
     if fields["max_payload"] < 0:
         raise ValueError
-    return Info(
+    return ServerInfo(
         str(fields.get("server_name", "")),
         str(fields.get("version", "")),
         fields["max_payload"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.client.connection import SILENT_INTERVALS, Connection
+from grid_member.engine.nats.client.connection import SILENT_INTERVALS, NatsConnection
 from tests.unit.engine.nats.served import INFO
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class NotedOwner:
     def greeting(self) -> bytes:
         return b"CONNECT {}\r\nSUB a 1\r\n"
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: NatsConnection) -> None:
         self.told.append("opened")
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: NatsConnection) -> None:
         self.told.append("closed")
 
     def take(self, sid: int, messages: Sequence[Message]) -> None:
@@ -68,7 +68,7 @@ class Pair:
     def __init__(self) -> None:
         self.owner = NotedOwner()
         self.transport = NotedTransport()
-        self.connection = Connection(self.owner, LIMIT_BYTES, NEVER_S)
+        self.connection = NatsConnection(self.owner, LIMIT_BYTES, NEVER_S)
         self.connection.connection_made(self.transport)
 
     def is_open(self) -> bool:

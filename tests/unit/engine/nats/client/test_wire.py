@@ -12,13 +12,13 @@ from grid_member.engine.nats.client import wire
 from grid_member.engine.nats.client.errors import WireError
 from grid_member.engine.nats.client.wire import (
     Event,
-    Info,
     Message,
     Ok,
     Parser,
     Ping,
     Pong,
     ServerError,
+    ServerInfo,
 )
 from tests.unit.engine.nats.client.reference import encoded, parsed
 
@@ -39,7 +39,7 @@ messages = st.builds(
     Message, subjects, st.just(b"") | subjects, blocks, payloads, st.integers(0, 10**9)
 )
 words = st.text("abc-", max_size=6)
-infos = st.builds(Info, words, words, st.integers(0, 2**40), st.booleans(), st.booleans())
+infos = st.builds(ServerInfo, words, words, st.integers(0, 2**40), st.booleans(), st.booleans())
 events: st.SearchStrategy[Event] = st.one_of(
     messages,
     messages,

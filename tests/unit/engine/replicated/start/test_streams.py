@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.jetstream.log import JetStreamLog
-    from grid_member.engine.jetstream.replay import Source
+    from grid_member.engine.jetstream.replay import ReplaySource
     from grid_member.engine.nats.client.client import NatsClient
 
 CLUSTER = "dev"
@@ -327,7 +327,7 @@ async def test_what_was_read_before_all_was_deleted_is_not_kept(
         assert [await driver.value(name, "k") for name in maps] == [b"w"] * len(maps)
 
 
-def delete_all(source: Source, *, made_anew: bool) -> None:
+def delete_all(source: ReplaySource, *, made_anew: bool) -> None:
     """Delete all streams, as a member does that begins with nothing; others may make them anew."""
     address = source.address()
     assert address is not None
