@@ -52,7 +52,7 @@ class ClusterSettings:
     """Where data is kept; None keeps it in memory only."""
     restore_from: Path | None = None
     """The backup that a new cluster begins as."""
-    left_behind: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
     """Begin the keys of system values that no backup has and no import takes over."""
     max_payload_bytes: int = 9 << 20
     """The largest record: above the largest value with its key."""

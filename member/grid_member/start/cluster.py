@@ -79,7 +79,7 @@ def clustered_engine(
         backup_count=cluster.backup_count,
         directory=model.data_directory,
         restore_from=model.persistence.restore_from,
-        left_behind=OF_MEMBERS,
+        leftovers=OF_MEMBERS,
         validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
         timed=on_commit,

@@ -218,7 +218,7 @@ class OnlyReaderLog(JetStreamLog):
     """Knows that its member alone is asked, which is exact then: ADR 0007."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **{**named, "others_read": False})
+        super().__init__(*given, **{**named, "has_other_readers": False})
 
 
 class Bystander(HandEngine):

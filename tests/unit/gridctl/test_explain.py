@@ -14,7 +14,7 @@ import yaml
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.bootstrap.roll_call import without_majority
+from grid_member.engine.bootstrap.roll_call import majority_wait
 from grid_member.engine.integrity.damage import Copy, described, places_of
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER, check_directory
@@ -147,8 +147,8 @@ def test_the_next_step_is_told_of_several_members_too() -> None:
 
 
 WAITING = "demo-0 is not ready yet: it waits: "
-NO_MAJORITY = f"{WAITING}{without_majority(Mock(directory='/data'))}"
-COPIES = [Copy("m0-0123abcd-0123ab", missing=2, waits=False, copies=1, last=4)]
+NO_MAJORITY = f"{WAITING}{majority_wait(Mock(directory='/data'))}"
+COPIES = [Copy("m0-0123abcd-0123ab", missing=2, is_waiting=False, copies=1, last=4)]
 DAMAGED_LOG = f"{WAITING}{described(places_of({'shard-1': COPIES}, {}, {}), 'm0', None)}"
 
 
@@ -179,7 +179,7 @@ def test_a_majority_of_disks_that_is_lost_names_the_annotations_last() -> None:
 
 
 def test_what_was_lost_in_memory_is_asked_for_by_no_annotation() -> None:
-    lines = told_of(f"{WAITING}{without_majority(Mock(directory=None))}", stored=False)
+    lines = told_of(f"{WAITING}{majority_wait(Mock(directory=None))}", stored=False)
     assert any("do not delete the pods of those that are left" in line for line in lines)
     assert "acknowledge-data-loss" not in "".join(lines)
 

@@ -124,9 +124,9 @@ class MemberDeparture:
     def _advance(self, operation: str, step: Evacuation) -> None:
         if step != self._progress:
             self._progress = step
-            event(_log, logging.INFO, "leaving", percent=step.percent, waits_for=step.waits_for)
+            event(_log, logging.INFO, "leaving", percent=step.percent, waits_for=step.obstacle)
             operations = self._member.management.operations
-            self._store(operations.advance(operation, step.percent, step.waits_for))
+            self._store(operations.advance(operation, step.percent, step.obstacle))
 
     def _store(self, *puts: Put) -> None:
         for put in puts:

@@ -153,7 +153,7 @@ def _incarnation_subject(incarnation: Incarnation) -> bytes:
     return b"grid.lives." + incarnation.member.encode()
 
 
-async def clusters_there(client: NatsClient) -> list[str]:
+async def connected_clusters(client: NatsClient) -> list[str]:
     """Return the ids of the clusters of all members whose servers are connected, this one too.
 
     A member that has none tells an empty one; one that does not tell in `ANSWER_S` is left out.

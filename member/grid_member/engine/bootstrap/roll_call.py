@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final, Self
 
 from grid_member.engine.bootstrap.polling import AddressPolling
-from grid_member.engine.bootstrap.probe import clusters_there, has_member
+from grid_member.engine.bootstrap.probe import connected_clusters, has_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
 
-NOT_THERE: Final = "the other members are not there yet"
+ABSENT: Final = "the other members are not there yet"
 QUIET_S: Final = 3.0
 """How long a begin takes without a word in the log about who is not there: others start, too."""
 ABSENT_S: Final = 1.0
@@ -42,7 +42,7 @@ _NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-def without_majority(settings: ClusterSettings, *, joined: bool = False) -> str:
+def majority_wait(settings: ClusterSettings, *, joined: bool = False) -> str:
     """Return what is waited for when somebody leads and is confirmed by nobody.
 
     Args:
@@ -94,10 +94,10 @@ class RollCall:
         if NO_LEADER not in reason:
             return reason
         if self._new is None:
-            return NOT_THERE
-        return _NEW if self._new else without_majority(self._settings)
+            return ABSENT
+        return _NEW if self._new else majority_wait(self._settings)
 
-    def added_to(self, reason: str | None) -> str | None:
+    def with_absence(self, reason: str | None) -> str | None:
         """Return what is waited for with who is there and who is not, as far as that is known."""
         if reason is None:
             return None
@@ -108,7 +108,7 @@ class RollCall:
     async def _ask(self, client: NatsClient) -> None:
         """Find out whether somebody that is there has data."""
         while True:
-            told = await clusters_there(client)
+            told = await connected_clusters(client)
             if any(told):
                 self._new = False
                 return  # and it stays so, however late others answer

@@ -91,7 +91,7 @@ class ForwardServer:
     @property
     def weak(self) -> bool:
         """Whether lite members had better ask another forward server."""
-        absent, engine = self._leaving or self._stood_still, self._engine
+        absent, engine = self._leaving or self._is_stalled, self._engine
         return absent or not (engine.ready and engine.in_contact and engine.leased)
 
     @property
@@ -152,7 +152,7 @@ class ForwardServer:
             return broken_for(message.payload)
         session = self._sessions.get(content.incarnation)
         ends = broken(content.incarnation, content.session)
-        if self._stood_still:
+        if self._is_stalled:
             return ends
         begins = content.number == 1 and (session is None or content.session > session.session)
         if begins and session is None and not self._leaving:
@@ -164,7 +164,7 @@ class ForwardServer:
         return None if session.hear(content, message.reply, begins=begins) else ends
 
     @property
-    def _stood_still(self) -> bool:
+    def _is_stalled(self) -> bool:
         # Not all that waited meanwhile comes before the next look.
         return self._woke or self._loop.time() - self._looked_s > STALL_S
 

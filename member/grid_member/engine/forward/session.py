@@ -27,7 +27,7 @@ from grid_member.engine.forward.messages import (
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.local.system import ignore
 from grid_member.engine.nats.client.errors import WireError
-from grid_member.engine.nats.client.wire import no_responders
+from grid_member.engine.nats.client.wire import is_no_responders
 from grid_member.engine.state.fields import CodecError
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class ClientSession:
         for message in messages:
             if not self.open:
                 return  # what the server gave out in vain it takes back
-            if no_responders(message):
+            if is_no_responders(message):
                 self.lose(int(message.subject.rpartition(b".")[2]))
             else:
                 self._hear(message)

@@ -53,7 +53,7 @@ class Copy(NamedTuple):
     """The server's name."""
     missing: int
     """Records that are left out of it."""
-    waits: bool
+    is_waiting: bool
     """Whether it lacks what is noted as stored, and nobody leads whom it could be copied from."""
     copies: int
     """How many servers hold the stream; 0 when this one does not tell."""
@@ -63,7 +63,7 @@ class Copy(NamedTuple):
     @property
     def damaged(self) -> bool:
         """Whether it cannot be read to its end."""
-        return self.missing > 0 or self.waits
+        return self.missing > 0 or self.is_waiting
 
 
 class _DamagedStream(NamedTuple):
@@ -221,11 +221,11 @@ class Damage:
     def _settled(self, found: Mapping[str, list[Copy]]) -> dict[str, list[Copy]]:
         """Return what is found without what a leader may mend that is being elected."""
         waiting = [
-            (name, one.server) for name, copies in found.items() for one in copies if one.waits
+            (name, one.server) for name, copies in found.items() for one in copies if one.is_waiting
         ]
         self._waited = waited = Counter({place: self._waited[place] + 1 for place in waiting})
         return {
-            name: [one._replace(waits=waited[name, one.server] >= LOOKS) for one in copies]
+            name: [one._replace(is_waiting=waited[name, one.server] >= LOOKS) for one in copies]
             for name, copies in found.items()
         }
 

@@ -69,7 +69,7 @@ def concerns_of_authorities(
         certificate: who issued this one, or one behind it, matters; None: any of them.
     """
     found = _looked(file, now)
-    matter = _that_matter([one for one, _ in found], certificate)
+    matter = _relevant([one for one, _ in found], certificate)
     told = [concern for one, concern in found if one in matter and concern is not None]
     return told if len(told) == len(matter) else []
 
@@ -84,7 +84,7 @@ def end_of_authorities(file: Path, certificate: Path | None = None) -> datetime 
 
     The arguments are those of `concerns_of_authorities`; None: none can be read.
     """
-    return max((one.ends for one in _that_matter(_read(file), certificate)), default=None)
+    return max((one.ends for one in _relevant(_read(file), certificate)), default=None)
 
 
 def certificates(pem: bytes) -> list[Certificate]:
@@ -115,7 +115,7 @@ def _read(file: Path) -> list[Certificate]:
         return []
 
 
-def _that_matter(authorities: list[Certificate], certificate: Path | None) -> list[Certificate]:
+def _relevant(authorities: list[Certificate], certificate: Path | None) -> list[Certificate]:
     """Return the authorities that issued what is in a file; all of them when none did."""
     issuers = {one.issuer for one in ([] if certificate is None else _read(certificate))}
     return [one for one in authorities if one.subject in issuers] or authorities

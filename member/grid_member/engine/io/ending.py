@@ -14,7 +14,7 @@ STOPPING: Final = "the member is stopping"
 T = TypeVar("T")
 
 
-async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+async def do_unless_ended(ended: asyncio.Event, work: Coroutine[None, None, None]) -> None:
     """Do the work; give it up when the member is to stop.
 
     Raises:
@@ -35,7 +35,7 @@ async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> Non
         ending.cancel()
 
 
-async def undone(work: Awaitable[T], undo: Callable[[], Awaitable[None]]) -> T:
+async def do_or_undo(work: Awaitable[T], undo: Callable[[], Awaitable[None]]) -> T:
     """Do the work; undo it when it fails."""
     try:
         return await work
@@ -44,7 +44,7 @@ async def undone(work: Awaitable[T], undo: Callable[[], Awaitable[None]]) -> T:
         raise
 
 
-async def with_end(work: Awaitable[T], end: Callable[[], Awaitable[None]]) -> T:
+async def do_and_end(work: Awaitable[T], end: Callable[[], Awaitable[None]]) -> T:
     """Do the work and end it, whatever becomes of it."""
     try:
         return await work

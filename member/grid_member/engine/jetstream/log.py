@@ -21,7 +21,7 @@ from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.publisher import Publisher
 from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
-from grid_member.engine.jetstream.retry import until_longer
+from grid_member.engine.jetstream.retry import await_growth
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log.log import RecordConsumer
 from grid_member.engine.state.codec import (
@@ -120,7 +120,7 @@ class JetStreamLog:
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
         timed: Callable[[float], None] | None = None,
-        others_read: bool = True,
+        has_other_readers: bool = True,
         give_up: GiveUp = give_up_lost,
     ) -> None:
         """Make the log of a stream that exists.
@@ -138,10 +138,10 @@ class JetStreamLog:
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
             timed: hears the seconds from when own records were sent until they came back and were
                 applied, once for those that came back together; None: nobody.
-            others_read: whether other members answer reads.
+            has_other_readers: whether other members answer reads.
             give_up: takes what may be lost for lost, as `give_up_lost`; blocks.
         """
-        self.others_read = others_read
+        self.has_other_readers = has_other_readers
         self._client = client
         self._stream = stream
         self._shard = shard
@@ -230,9 +230,9 @@ class JetStreamLog:
         self._distrusted = True
         self._give_up(self.withdraw(), always=True)
 
-    async def until_longer(self, error: ShortError, delay_s: float) -> None:
-        """Wait until reading it again may help, as `again.until_longer`."""
-        await until_longer(self._client, error, delay_s)
+    async def await_growth(self, error: ShortError, delay_s: float) -> None:
+        """Wait until reading it again may help, as `again.await_growth`."""
+        await await_growth(self._client, error, delay_s)
 
     def resume(self) -> None:
         """Consume what is behind the last replay."""

@@ -72,20 +72,20 @@ class LogComparison(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the log goes on where the snapshot ends."""
-        return not (self.ends_early or self.begins_late or self.of_two)
+        return not (self.is_short or self.has_gap or self.is_foreign)
 
     @property
-    def ends_early(self) -> bool:
+    def is_short(self) -> bool:
         """Whether the log ends before its snapshot was taken."""
         return self.last < self._after
 
     @property
-    def begins_late(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether the log lacks records between the snapshot and its begin."""
         return int(self.log["state"]["first_seq"]) > self._after + 1
 
     @property
-    def of_two(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether the snapshot is of another log, though the lengths fit."""
         return self.end is not None and self.taken_ms not in {None, self.end.log_ms}
 
@@ -99,7 +99,7 @@ class LogComparison(NamedTuple):
         snapshot = (
             "it has no image" if self.end is None else f"its image was taken at {self.end.log}"
         )
-        if self.of_two:
+        if self.is_foreign:
             snapshot += " of another log, which had another record there"
         return f"the log has {state['first_seq']} to {state['last_seq']}, {snapshot}"
 
@@ -153,7 +153,7 @@ def give_up_lost(
     """
     found = look(client, stream)
     durable = found.log["config"]["storage"] == "file"
-    if durable and found.end is not None and found.ends_early:
+    if durable and found.end is not None and found.is_short:
         raise ShortError(stream, found.end.log, in_snapshot=True)
     for _ in range(LOOKS):
         _check_final(found, stream)
@@ -176,7 +176,7 @@ def _check_final(found: LogComparison, stream: str) -> None:
         for info in (found.log, found.snapshots)
     )
     # Members that are fed have the log's state still, and write the snapshot that there is none of.
-    without_snapshot = found.begins_late or found.of_two
+    without_snapshot = found.has_gap or found.is_foreign
     held = without_snapshot and found.log["state"].get("consumer_count", 0)
     if found.fits or silent or held:
         raise OvertakenError(f"{stream}: {found.describe()}")

@@ -30,7 +30,7 @@ class _LogLength(NamedTuple):
     """The ids of those that hold it; none of a server that is alone."""
 
 
-async def until_longer(client: NatsClient, error: ShortError, delay_s: float) -> None:
+async def await_growth(client: NatsClient, error: ShortError, delay_s: float) -> None:
     """Wait before a log is read again: until it has become long enough, or is another one.
 
     Or until a server that held it was taken off: what only that one had is missed no more. One that

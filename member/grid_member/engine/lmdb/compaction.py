@@ -95,7 +95,7 @@ def purge(tables: Tables) -> bool:
         with transaction.cursor(tables.log) as cursor:
             cursor.first()
             # The key is empty behind the last record.
-            while _goes_on(removed, removed_bytes) and (key := cursor.key()):
+            while _may_go_on(removed, removed_bytes) and (key := cursor.key()):
                 if SEQUENCE.unpack(key)[0] > base:
                     break
                 removed_bytes += len(cursor.value())
@@ -103,7 +103,7 @@ def purge(tables: Tables) -> bool:
                 removed += 1
         with transaction.cursor(tables.snapshot) as cursor:
             cursor.first()
-            while _goes_on(removed, removed_bytes) and (key := cursor.key()):
+            while _may_go_on(removed, removed_bytes) and (key := cursor.key()):
                 if CHUNK.unpack(key)[0] == base:
                     cursor.set_range(CHUNK.pack(base + 1, 0))
                     continue
@@ -113,5 +113,5 @@ def purge(tables: Tables) -> bool:
     return removed > 0
 
 
-def _goes_on(removed: int, removed_bytes: int) -> bool:
+def _may_go_on(removed: int, removed_bytes: int) -> bool:
     return removed < PURGE_BATCH and removed_bytes < PURGE_BYTES

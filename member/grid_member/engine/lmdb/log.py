@@ -67,7 +67,7 @@ class LmdbLog:
     """The log of one shard in a directory that `create_log` made and a lock protects."""
 
     wants_batches = True
-    others_read = False
+    has_other_readers = False
 
     def __init__(
         self,

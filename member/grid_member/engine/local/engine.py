@@ -22,7 +22,7 @@ from grid_member.engine.api import (
 )
 from grid_member.engine.local.deliveries import Deliveries
 from grid_member.engine.local.expiry import ExpiryRounds
-from grid_member.engine.local.maps import MAX_WAYS, PASSIVE, MapSide, not_configured
+from grid_member.engine.local.maps import MAX_WAYS, PASSIVE, MapSide, unconfigured_refusal
 from grid_member.engine.local.placement import Placement
 from grid_member.engine.local.polls import NoPoll, QueuePolls
 from grid_member.engine.local.system import NOT_STARTED
@@ -168,7 +168,7 @@ class LocalEngine(MapSide):
         self._queues.change(former.queue_settings)
         for name, polls in list(self._polls.items()):
             if structures.queue_settings(name) is None:
-                polls.finish_waiting(not_configured("queue"))
+                polls.finish_waiting(unconfigured_refusal("queue"))
 
     # Queues
 
@@ -184,7 +184,7 @@ class LocalEngine(MapSide):
         else:
             settings = self._structures.queue_settings(name)
             if settings is None:
-                done(not_configured("queue"))
+                done(unconfigured_refusal("queue"))
                 return
             refused = self._write_refusal()
             if refused is not None:
@@ -213,7 +213,7 @@ class LocalEngine(MapSide):
                 return polls.poll(shard, timeout_s, done)  # as below, for most polls
         settings = self._structures.queue_settings(name)
         if settings is None:
-            done(not_configured("queue"))
+            done(unconfigured_refusal("queue"))
             return NoPoll()
         refused = self._write_refusal()
         if refused is not None:
@@ -241,7 +241,7 @@ class LocalEngine(MapSide):
         """Count the items, those in flight left out."""
         settings = self._structures.queue_settings(name)
         if settings is None:
-            done(not_configured("queue"))
+            done(unconfigured_refusal("queue"))
         elif self._refusal is not None:
             done(self._refusal)
         else:

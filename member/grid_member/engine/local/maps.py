@@ -66,7 +66,7 @@ class MapSide(SystemSide):
     ) -> None:
         settings = self._structures.map_settings(name)
         if settings is None:
-            done(not_configured("map"))
+            done(unconfigured_refusal("map"))
             return
         refused = self._write_refusal()
         if refused is not None:
@@ -102,7 +102,7 @@ class MapSide(SystemSide):
         """Read an entry as it is here now; None when there is no mapping or it has expired."""
         settings = self._structures.map_settings(name)
         if settings is None:
-            done(not_configured("map"))
+            done(unconfigured_refusal("map"))
         elif self._refusal is not None:
             done(self._refusal)
         else:
@@ -139,7 +139,7 @@ class MapSide(SystemSide):
         """Remove an entry; the same outcome when there was none."""
         settings = self._structures.map_settings(name)
         if settings is None:
-            done(not_configured("map"))
+            done(unconfigured_refusal("map"))
         elif self._refusal is not None:
             done(self._refusal)
         else:
@@ -150,7 +150,7 @@ class MapSide(SystemSide):
         """Remove all entries of the map atomically."""
         settings = self._structures.map_settings(name)
         if settings is None:
-            done(not_configured("map"))
+            done(unconfigured_refusal("map"))
         elif self._refusal is not None:
             done(self._refusal)
         else:
@@ -192,6 +192,6 @@ class MapRead:
             raise
 
 
-def not_configured(kind: str) -> Refused:
+def unconfigured_refusal(kind: str) -> Refused:
     """Return what an operation on a structure is answered that no configuration matches."""
     return Refused(Reason.NOT_CONFIGURED, f"no {kind} configuration matches the name")

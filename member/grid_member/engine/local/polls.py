@@ -29,8 +29,8 @@ class QueuePoll:
         "_polls",
         "deadline_s",
         "done",
+        "empty_seen",
         "patient_s",
-        "saw_empty",
         "ticket",
         "timer",
         "waiting",
@@ -44,7 +44,7 @@ class QueuePoll:
         """Until when it waits for a lease, also beyond its deadline; 0: it never lacked one."""
         self.ticket = 0
         """Grows from poll to poll where takes of several may come back empty."""
-        self.saw_empty = False
+        self.empty_seen = False
         """Whether a take of this poll came back empty."""
         self.timer: asyncio.TimerHandle | None = None
         self.waiting: OrderedDict[QueuePoll, None] | None = None

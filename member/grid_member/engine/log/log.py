@@ -69,7 +69,7 @@ class Log(Protocol):
         """Whether a record costs much whatever it carries, so that it should carry much."""
 
     @property
-    def others_read(self) -> bool:
+    def has_other_readers(self) -> bool:
         """Whether other members answer reads, too, of which this one hears late or never."""
 
     @property
@@ -121,14 +121,14 @@ def graced_until_ms(log: Log, replayed_ms: int) -> int:
         log: from whose replay the member knows what it knows.
         replayed_ms: the log's time at the end of that.
     """
-    return FOR_EVER_MS if log.others_read else replayed_ms
+    return FOR_EVER_MS if log.has_other_readers else replayed_ms
 
 
 class MemoryLog:
     """A log that keeps nothing: the state is the data."""
 
     wants_batches = False
-    others_read = False
+    has_other_readers = False
     ground: Ground | None = None
 
     def __init__(self, clock: Clock, shard: int = 0) -> None:

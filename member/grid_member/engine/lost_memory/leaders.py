@@ -43,7 +43,7 @@ class Leaders:
             self._without_s.setdefault(name, asyncio.get_running_loop().time())
         return created
 
-    def are_missed(self, name: str) -> bool:
+    def is_leaderless(self, name: str) -> bool:
         """Tell whether the log has no leader for so long that none is expected."""
         since_s = self._without_s.get(name)
         return since_s is not None and asyncio.get_running_loop().time() - since_s > LEADERLESS_S

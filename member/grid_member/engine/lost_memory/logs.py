@@ -34,7 +34,7 @@ class MemoryShard(Protocol):
     def halt(self) -> None:
         """Take and send nothing until the log was read anew."""
 
-    def when_current(self, reader: Callable[[Refused | None], None]) -> None:
+    def read_when_current(self, reader: Callable[[Refused | None], None]) -> None:
         """Send a record, and call reader when it has come back or is refused."""
 
     @property

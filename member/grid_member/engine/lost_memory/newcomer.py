@@ -42,7 +42,7 @@ class Newcomer:
         """Logs that a member told that it holds."""
         self._patient_until_s: float | None = None
 
-    async def kept_from(self, stream: Stream) -> str | None:
+    async def creation_obstacle(self, stream: Stream) -> str | None:
         """Return why this member is not to make a stream; None: no member writes its log back.
 
         One that does would have to delete first what others make meanwhile. Snapshots are missing

@@ -34,7 +34,7 @@ def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
     return peer_id(str(cluster["leader"])), led_s
 
 
-async def are_complete(
+async def has_complete_copies(
     client: NatsClient, system: NatsClient, server: str, streams: Iterable[str]
 ) -> bool:
     """Tell whether a server's copies of the streams hold all that their leaders tell of.

@@ -20,23 +20,23 @@ from grid_member.engine.local.system import ignore
 from grid_member.engine.lost_memory.leaders import Leaders
 from grid_member.engine.lost_memory.logs import MemoryLogs, log_now
 from grid_member.engine.lost_memory.newcomer import Newcomer
-from grid_member.engine.lost_memory.own_copies import are_complete, leader_of
+from grid_member.engine.lost_memory.own_copies import has_complete_copies, leader_of
 from grid_member.engine.lost_memory.roundup import Connections, Roundup
 from grid_member.engine.lost_memory.survivors import (
     LogAction,
     MemoryReport,
-    are_majority,
     decide,
-    have_all_told,
-    have_ended,
-    have_lost,
+    describe_decisions,
+    is_everything_lost,
+    is_lost,
+    is_lost_for_good,
+    is_majority,
+    is_majority_gone,
+    is_roundup_complete,
     missing,
-    most_are_gone,
-    none_goes_on,
-    told_of,
 )
 from grid_member.engine.lost_memory.write_back import write_back
-from grid_member.engine.nats.admin.peer_removal import lead_without_gone
+from grid_member.engine.nats.admin.peer_removal import lead_without_lost
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import own_record
 from grid_member.engine.nats.admin.streams import answered
@@ -195,13 +195,13 @@ class LostMemory:
             forgotten.pop(name, None)
         self._leaders.forget(name)
 
-    async def kept_from(self, stream: Stream) -> str | None:
+    async def creation_obstacle(self, stream: Stream) -> str | None:
         """Return why this member is not to make a stream that is not there; None: it may."""
         log = stream.log.name
         goes_on = log in self._logs.followed and not self._logs.has_left(log)
         if self._newcomer is None or goes_on:
             return None
-        return await self._newcomer.kept_from(stream)
+        return await self._newcomer.creation_obstacle(stream)
 
     @property
     def holding(self) -> Callable[[], Awaitable[bool]] | None:
@@ -239,14 +239,14 @@ class LostMemory:
         reports = await self._round()
         if connection is None or self._running is None or not await self._sound(died_s, reports):
             return None
-        if not none_goes_on(reports.values()):
+        if not is_everything_lost(reports.values()):
             return False
         left = self._logs.condemned
         reports = await connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
         told = reports.values()
-        if len(told) >= size and none_goes_on(told):
+        if len(told) >= size and is_everything_lost(told):
             return True
-        if not are_majority(told, size):
+        if not is_majority(told, size):
             return None
         now_s = asyncio.get_running_loop().time()
         self._most_since_s = self._most_since_s or now_s
@@ -255,12 +255,12 @@ class LostMemory:
     async def _sound(self, died_s: float, reports: Mapping[str, MemoryReport]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""
         absent = missing(reports.values())
-        lost = have_lost(reports.values(), self._copies)
+        lost = is_lost(reports.values(), self._copies)
         left = self._logs.left
         doubtful = [
             name
             for name in self._logs.followed
-            if name not in left and not await self._goes_on(name, died_s, reports, lost=lost)
+            if name not in left and not await self._is_alive(name, died_s, reports, lost=lost)
         ]
         if not self._logs.followed:
             held = (one for report in reports.values() for one in report.holdings.values())
@@ -273,7 +273,7 @@ class LostMemory:
             one.act in {LogAction.READ, LogAction.WRITE} for one in verdicts
         )
 
-    async def _goes_on(
+    async def _is_alive(
         self, name: str, died_s: float, reports: Mapping[str, MemoryReport], *, lost: bool
     ) -> bool:
         """Tell whether the copies of a log without the own server are all that is needed.
@@ -284,7 +284,7 @@ class LostMemory:
         shard, connection = self._logs.shards[name][1], self._connection
         if shard.confirmed_s > died_s and not lost:
             return True
-        shard.when_current(ignore)
+        shard.read_when_current(ignore)
         if connection is None:
             return False
         with contextlib.suppress(NatsError, KeyError, TypeError, ValueError):
@@ -312,7 +312,7 @@ class LostMemory:
         """Do what this member is to do about the logs that it has left."""
         reports = await self._round()
         verdicts = {name: decide(name, self._own, reports.values()) for name in left}
-        told = told_of(verdicts)
+        told = describe_decisions(verdicts)
         if told != self.told:
             _log.warning("%s", told)
         self.told = told
@@ -327,9 +327,9 @@ class LostMemory:
     async def _rescue(self, reports: Mapping[str, MemoryReport]) -> None:
         """Have servers lead without those of members that are gone, which were most of them."""
         connection, size = self._connection, len(self._settings.members)
-        if connection is not None and most_are_gone(reports.values(), size):
+        if connection is not None and is_majority_gone(reports.values(), size):
             servers = connection.system, connection.client
-            await lead_without_gone(*servers, list(self._logs.shards), size)
+            await lead_without_lost(*servers, list(self._logs.shards), size)
 
     async def _write(self, name: str, generation: int) -> None:
         """Write a log back, unless there is one that some member may follow: that is left first."""
@@ -338,7 +338,7 @@ class LostMemory:
         if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
             return
         there = await self._leaders.created(connection.client, name)
-        if there is None and not self._leaders.are_missed(name):
+        if there is None and not self._leaders.is_leaderless(name):
             return  # else it is taken to be the one left
         if there and there not in self._logs.condemned[name]:
             self._logs.leave(name, there)
@@ -370,7 +370,7 @@ class LostMemory:
         if not self._whole:
             streams = [stream for stream, _ in logs.shards.values()]
             names = [one.name for stream in streams for one in (stream, stream.snapshots)]
-            self._whole = await are_complete(
+            self._whole = await has_complete_copies(
                 connection.client, connection.system, connection.server, names
             )
 
@@ -382,9 +382,9 @@ class LostMemory:
         for name, created in zip(quiet, found, strict=True):
             if created is not None and created != former[name] == logs.followed[name].log.created:
                 logs.condemn(name, "it was deleted, or made anew")
-        missed = [name for name in quiet if leaders.are_missed(name)]
+        missed = [name for name in quiet if leaders.is_leaderless(name)]
         reports = await self._round() if missed else {}
-        if have_ended(reports.values(), self._copies, len(self._settings.members)):
+        if is_lost_for_good(reports.values(), self._copies, len(self._settings.members)):
             for name in missed:
                 logs.condemn(name, "too many members ended that had copies of it")
 
@@ -392,7 +392,9 @@ class LostMemory:
         """Have all members leave what is left, and return what they tell."""
         if self._connection is None:
             return {}
-        return await self._connection.roundup.ask(self._logs.condemned, ANSWER_S, have_all_told)
+        return await self._connection.roundup.ask(
+            self._logs.condemned, ANSWER_S, is_roundup_complete
+        )
 
     def _report(self) -> MemoryReport | None:
         """Return what this member tells of itself now."""

@@ -141,11 +141,11 @@ def missing(reports: Iterable[MemoryReport]) -> dict[str, ServerRecord | None]:
         for server, place in sorted(noted_places.items())
         if server not in told
         and server not in gone
-        and not (place is not None and any(place.is_that_of(other) for other in living))
+        and not (place is not None and any(place.excludes(other) for other in living))
     }
 
 
-def have_all_told(reports: Mapping[str, MemoryReport]) -> bool:
+def is_roundup_complete(reports: Mapping[str, MemoryReport]) -> bool:
     """Tell whether all reported that count, as far as is known from more than one."""
     return len(reports) > 1 and not missing(reports.values())
 
@@ -173,35 +173,35 @@ def incomplete(reports: Iterable[MemoryReport]) -> int:
     return len(_gone(told.values())) + lost
 
 
-def have_lost(reports: Iterable[MemoryReport], copies: int) -> bool:
+def is_lost(reports: Iterable[MemoryReport], copies: int) -> bool:
     """Tell whether more servers have lost what they had than a log with so many copies allows."""
     return incomplete(reports) > (copies - 1) // 2
 
 
-def have_ended(reports: Iterable[MemoryReport], copies: int, size: int) -> bool:
+def is_lost_for_good(reports: Iterable[MemoryReport], copies: int, size: int) -> bool:
     """Tell whether so many are known to have lost it, and no member that may live is missing.
 
     Then a log that nobody leads does not get a leader any more.
     """
     told = list(reports)
-    return have_lost(told, copies) and not missing(told) and are_majority(told, size)
+    return is_lost(told, copies) and not missing(told) and is_majority(told, size)
 
 
-def are_majority(reports: Iterable[MemoryReport], size: int) -> bool:
+def is_majority(reports: Iterable[MemoryReport], size: int) -> bool:
     """Tell whether most members of a list that long reported: others may begin without a few."""
     return 2 * len(list(reports)) > size
 
 
-def most_are_gone(reports: Iterable[MemoryReport], size: int) -> bool:
+def is_majority_gone(reports: Iterable[MemoryReport], size: int) -> bool:
     """Tell whether servers may lead without those of members that are known to be gone.
 
     They had so many that none can lead with them, and most members of a list that long are there.
     """
     told = list(reports)
-    return 2 * len(_gone(told)) >= len(_noted(told)) and are_majority(told, size)
+    return 2 * len(_gone(told)) >= len(_noted(told)) and is_majority(told, size)
 
 
-def none_goes_on(reports: Iterable[MemoryReport]) -> bool:
+def is_everything_lost(reports: Iterable[MemoryReport]) -> bool:
     """Tell whether no log goes on, and most servers that vote are gone for good.
 
     Then a server that lost its memory had better forget which servers vote, too. It would ask for
@@ -293,7 +293,7 @@ def start_obstacle(
     return f"members do not tell yet what they hold of {log}: it may be new, or lost"
 
 
-def told_of(verdicts: Mapping[str, LogDecision]) -> str:
+def describe_decisions(verdicts: Mapping[str, LogDecision]) -> str:
     """Return what is waited for, and what to do, for people."""
     names = ", ".join(verdicts)
     missed = sorted({one for verdict in verdicts.values() for one in verdict.missing})

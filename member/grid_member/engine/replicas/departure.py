@@ -43,7 +43,7 @@ class Evacuation(NamedTuple):
     """How far a member is with leaving."""
 
     percent: int
-    waits_for: str | None
+    obstacle: str | None
     """None when nothing is in its way."""
 
 
@@ -105,7 +105,7 @@ class Departure:
             # which they would have to make anew then.
             if self._here(copies):
                 await evacuate_server(servers.system, self._own)
-                return Evacuation(self._percent(copies), told_of(copies, self._own))
+                return Evacuation(self._percent(copies), evacuation_of(copies, self._own))
             await self._make_fewer(self._too_many(found, copies), len(found.ids) - 1)
         return Evacuation(self._percent(copies), None)
 
@@ -114,7 +114,7 @@ class Departure:
         if not self._steady():
             return _UNSTEADY
         if any(one.moving for one in copies.values()):
-            return told_of(copies, self._own)
+            return evacuation_of(copies, self._own)
         # Servers may have been lost since it was noted: what is left must not be moved as well.
         return await self._servers.obstacle(found, frozenset(), 0.0, copies)
 
@@ -169,7 +169,7 @@ class Departure:
             return _UNSTEADY
         copies = await self._copies()
         if any(self._own in one.servers or one.moving for one in copies.values()):
-            return told_of(copies, self._own)
+            return evacuation_of(copies, self._own)
         return await self._problem(found, copies)
 
     async def _end(self) -> Evacuation | None:
@@ -196,7 +196,7 @@ class Departure:
         return Evacuation(MOVED_PERCENT, "no majority of the members answers")
 
 
-def told_of(copies: Mapping[str, Copies], own: str) -> str:
+def evacuation_of(copies: Mapping[str, Copies], own: str) -> str:
     """Return which copies a server still has and which are moved, with what those wait for."""
     here = sum(own in one.servers for one in copies.values())
     streams = [

@@ -175,7 +175,7 @@ class Servers:
         for place in map(places.get, servers):
             if place is None:
                 unknown += 1
-            elif not any(place.is_that_of(other) for other in found):
+            elif not any(place.excludes(other) for other in found):
                 found.append(place)
         return len(found) + unknown
 
@@ -251,7 +251,7 @@ class Servers:
                 patience_s = FORMER_S  # it ended before it was off; it refuses to start again
             elif peer not in places:
                 patience_s = UNKNOWN_S
-            elif place is not None and any(place.is_that_of(other) for other in living):
+            elif place is not None and any(place.excludes(other) for other in living):
                 patience_s = FORMER_S
             else:
                 continue  # it may come back

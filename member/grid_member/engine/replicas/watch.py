@@ -243,7 +243,7 @@ class CopyWatch:
         if replacing and waited_s < WITHOUT_COPIES_S:
             return False
         for stream, one in copies.items():
-            if one is not None and self._has_its_own(one, found):
+            if one is not None and self._has_own_copy(one, found):
                 self._made.add(stream)
         if len(self._made) == len(copies):
             return True
@@ -253,7 +253,7 @@ class CopyWatch:
         self._say("this member was given no copies of the data and goes on without")
         return True
 
-    def _has_its_own(self, one: Copies, found: Peers | None) -> bool:
+    def _has_own_copy(self, one: Copies, found: Peers | None) -> bool:
         if self._own in one.servers:
             return self._own in one.current
         # Enough others have it, and none of them is away: nobody waits for this one's copy.

@@ -142,7 +142,7 @@ class ConsistentCuts:
                 return None
             # Who answered before all markers were there has taken one away first: that is known
             # now.
-            barriers = [_outcome(shard.when_current) for shard in self._shards]
+            barriers = [_outcome(shard.read_when_current) for shard in self._shards]
             if any(await asyncio.gather(*barriers)):
                 return None
             whole = all(name in shard.state.system.found for shard in self._shards)

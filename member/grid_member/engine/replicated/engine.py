@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
-from grid_member.engine.bootstrap.roll_call import without_majority
+from grid_member.engine.bootstrap.roll_call import majority_wait
 from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
@@ -88,9 +88,9 @@ class ClusterEngine(LocalEngine):
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
         shards = self._cluster
-        waited = shards.roll_call.added_to(shards.waiting)
+        waited = shards.roll_call.with_absence(shards.waiting)
         if self._stalled:
-            nobody = shards.delay or without_majority(shards.settings, joined=True)
+            nobody = shards.delay or majority_wait(shards.settings, joined=True)
             nobody = shards.damage.beside(nobody)
             return nobody if shards.trouble is None else f"{shards.trouble}; {nobody}"
         known = filter(None, (shards.disk_alarms.of_others, shards.damage.told))
@@ -218,7 +218,7 @@ class ClusterEngine(LocalEngine):
         """
         if self._refusal is not None:
             return False
-        return await outcome_of(self._system_shard.when_current) is None
+        return await outcome_of(self._system_shard.read_when_current) is None
 
     async def moment(self) -> list[Snapshot]:
         """Return one snapshot of all that is kept, of one moment on all members.
@@ -227,7 +227,7 @@ class ClusterEngine(LocalEngine):
             EngineError: that could not be had.
         """
         whole = merged(await self._consistent_cuts.take())
-        return [without_values(whole, self._cluster.settings.left_behind)]
+        return [without_values(whole, self._cluster.settings.leftovers)]
 
     def takers(self) -> set[Taker]:
         """Return the incarnations of other members that have items in flight, as known here."""
@@ -260,7 +260,7 @@ class ClusterEngine(LocalEngine):
             self.map_read(name, key, done)  # which tells why not
             return
         shard = self._replicated_shard(self._maps.shard(name, settings.persistent))
-        shard.when_current(MapRead(self, name, key, done))
+        shard.read_when_current(MapRead(self, name, key, done))
 
     def map_peek(self, name: str, key: str) -> Stored | None:
         """Return None: nothing can be had at once."""
@@ -273,7 +273,7 @@ class ClusterEngine(LocalEngine):
             super().queue_size(name, done)
             return
         shard = self._replicated_shard(self._queues.shard(name, settings.persistent))
-        shard.when_current(reader(partial(super().queue_size, name), done))
+        shard.read_when_current(reader(partial(super().queue_size, name), done))
 
     # Inside
 
@@ -385,7 +385,7 @@ class ClusterEngine(LocalEngine):
     async def _catch_up(self, shard: ReplicatedShard) -> None:
         """Wait until the shard is current, for as long as it takes."""
         while True:
-            if await outcome_of(shard.when_current) is None or self._cluster.ended:
+            if await outcome_of(shard.read_when_current) is None or self._cluster.ended:
                 return
             self._cluster.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)

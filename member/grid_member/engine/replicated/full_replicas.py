@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
-from grid_member.engine.io.ending import STOPPING, unless
-from grid_member.engine.jetstream.retry import LONGEST_S, longer, until_longer
+from grid_member.engine.io.ending import STOPPING, do_unless_ended
+from grid_member.engine.jetstream.retry import LONGEST_S, await_growth, longer
 from grid_member.engine.local.system import ignore
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import SystemPut, SystemRemove
@@ -147,7 +147,7 @@ async def _read(
     while not ended.is_set():
         shard = make()
         try:
-            await unless(ended, shard.read())
+            await do_unless_ended(ended, shard.read())
         except NatsError as error:
             told(error)
             if (left_s := until_s - time.monotonic()) < 0:
@@ -156,8 +156,8 @@ async def _read(
                 await asyncio.sleep(RETRY_S)
                 continue
             with contextlib.suppress(TimeoutError):
-                waiting = until_longer(client, error, short_s)
-                await unless(ended, asyncio.wait_for(waiting, min(left_s, LONGEST_S)))
+                waiting = await_growth(client, error, short_s)
+                await do_unless_ended(ended, asyncio.wait_for(waiting, min(left_s, LONGEST_S)))
             short_s = longer(short_s)
         else:
             return shard

@@ -166,7 +166,7 @@ class BackupImport:
         self._waiting("this member imports a backup")
         await asyncio.to_thread(_copy, self._backup, place)
         whole = await asyncio.to_thread(_stored, place / STORE)
-        kept = without_values(whole, self._settings.left_behind)
+        kept = without_values(whole, self._settings.leftovers)
         parts = split(kept, len(self._streams))
         for stream, part in zip(self._streams, parts, strict=True):
             held = await look_at(self._client, stream.name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.forward.client import ForwardClient
 from grid_member.engine.forward.messages import Frame, FrameKind
-from grid_member.engine.local.maps import not_configured
+from grid_member.engine.local.maps import unconfigured_refusal
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing
 from grid_member.engine.local.usage import decode_usage
@@ -201,13 +201,13 @@ class LiteEngine(ClusterEngine):
     def _has_map(self, name: str, done: Done[Any]) -> bool:
         if self._structures.map_settings(name) is not None:
             return True
-        done(not_configured("map"))
+        done(unconfigured_refusal("map"))
         return False
 
     def _has_queue(self, name: str, done: Done[Any]) -> bool:
         if self._structures.queue_settings(name) is not None:
             return True
-        done(not_configured("queue"))
+        done(unconfigured_refusal("queue"))
         return False
 
     def _forward(self, frame: Frame, done: Done[Any], wait_s: float = 0.0) -> Poll | None:

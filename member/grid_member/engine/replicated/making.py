@@ -62,7 +62,7 @@ def new_shard(
         short=shards.damage.short,
         time_of=shards.time_of,
         timed=settings.timed,
-        others_read=not settings.alone,
+        has_other_readers=not settings.alone,
         give_up=shards.memory.give_up,
     )
     log.ground = shards.footing.ground

@@ -59,7 +59,7 @@ def connection_to(
     return client
 
 
-async def until_connected(
+async def await_connection(
     client: NatsClient, server: NatsServer, waiting: Callable[[str], None]
 ) -> None:
     """Return when the connection is there, and tell why it is not."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.engine.forward.client import FIND_S
 from grid_member.engine.forward.messages import FORWARD_SERVERS
-from grid_member.engine.io.ending import undone, unless, with_end
+from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended
 from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
@@ -108,7 +108,7 @@ class PartEngine(LiteEngine):
             if self._cluster.whole:
                 return await ClusterEngine.moment(self)
             others = await self._brought_in(patience_s=CUT_PATIENCE_S)
-            return await with_end(self._moment_with(others), partial(self._give_up, others))
+            return await do_and_end(self._moment_with(others), partial(self._give_up, others))
 
     async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Snapshot]:
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
@@ -274,7 +274,7 @@ class PartEngine(LiteEngine):
         made = known.missing(empty=empty)
         try:
             work = self._bring_in(made, shards, patience_s)
-            await undone(work, partial(self._give_up, shards))
+            await do_or_undo(work, partial(self._give_up, shards))
         finally:
             known.stalled, known.delay = False, None
         return shards
@@ -295,7 +295,7 @@ class PartEngine(LiteEngine):
             for shard in shards:
                 shard.start(loop)
             async with asyncio.timeout(patience_s):
-                await unless(known.ending, self._all_current(shards))
+                await do_unless_ended(known.ending, self._all_current(shards))
         except TimeoutError:
             raise EngineError(NO_CUT) from None
 

@@ -96,7 +96,7 @@ class ClusterPolls(QueuePolls):
                     self._send(shard, poll)
 
     def _unseen(self) -> list[QueuePoll]:
-        return [poll for poll in self._waiting if not poll.saw_empty]
+        return [poll for poll in self._waiting if not poll.empty_seen]
 
     def _end_overdue(self, shard: Shard) -> None:
         """Let polls wait only for their own time once the member knows that no lease can come."""
@@ -139,7 +139,7 @@ class ClusterPolls(QueuePolls):
         if poll.timer is not None:
             poll.timer.cancel()
         poll.timer = self._loop.call_at(until_s, self._time_out, poll)
-        poll.saw_empty = False
+        poll.empty_seen = False
         if poll.waiting is None:
             self._wait_in_turn(poll)
         self._blind = True
@@ -161,7 +161,7 @@ class ClusterPolls(QueuePolls):
                     self.taking -= 1
                     return
         elif outcome is None:
-            poll.saw_empty = True
+            poll.empty_seen = True
         poll.answer(outcome)
 
     def _wait_again_for_lease(self, shard: Shard, poll: QueuePoll) -> Refused | None:
@@ -184,7 +184,7 @@ class ClusterPolls(QueuePolls):
         if poll.waiting is not None and shard is not None:
             leasehold = self.shared(shard).leasehold
             if not leasehold.holds:
-                if poll.saw_empty:
+                if poll.empty_seen:
                     poll.patient_s = 0.0  # whatever it waited for a lease before
                     refusal = self._wait_for_lease(shard, poll)
                 else:
@@ -200,7 +200,7 @@ class ClusterPolls(QueuePolls):
         It is empty-handed only if the log said so once, and nothing can have come unnoticed since.
         """
         shard = self._shard
-        if shard is None or not poll.saw_empty:
+        if shard is None or not poll.empty_seen:
             return UNSEEN
         shared = self.shared(shard)
         return shared.refusal or (None if shared.leasehold.holds else LATE)

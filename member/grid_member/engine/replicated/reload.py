@@ -60,7 +60,7 @@ class EndedError(Exception):
     """Nobody wants the state any more."""
 
 
-async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> bool:
+async def read_again(log: SharedLog, read: Callable[[], Awaitable[None]]) -> bool:
     """Read a log again until that works; return False when it never will.
 
     Args:
@@ -73,7 +73,7 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
             await read()
         except ShortError as error:
             log.distrust(error)
-            await log.until_longer(error, short_s)
+            await log.await_growth(error, short_s)
             short_s = longer(short_s)
         except NatsError as error:
             _log.debug("shard %d is read again: %s", log.shard, error)
@@ -130,7 +130,7 @@ def _load(
     loaded: LoadedState,
 ) -> None:
     state = loaded.state
-    for step in while_wanted(log.replay(), ended):
+    for step in wanted_steps(log.replay(), ended):
         if not isinstance(step, Committed):
             state.load(step)
             continue
@@ -141,7 +141,7 @@ def _load(
             loaded.outcomes[record.counter] = outcomes
 
 
-def while_wanted(steps: Steps, ended: Callable[[], bool]) -> Steps:
+def wanted_steps(steps: Steps, ended: Callable[[], bool]) -> Steps:
     """Yield what is read of a log.
 
     Raises:

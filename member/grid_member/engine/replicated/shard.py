@@ -28,10 +28,10 @@ from grid_member.engine.replicated.reload import (
     is_seen,
     keep_local_reads,
     load,
+    read_again,
     returns,
     taken,
-    until_read,
-    while_wanted,
+    wanted_steps,
 )
 from grid_member.engine.shard.shard import _InFlightRecord
 from grid_member.engine.state.operations import Record
@@ -118,7 +118,7 @@ class ReplicatedShard(InFlightShard):
         """Go on over a new connection to the server."""
         self._shared.connected()
 
-    def when_current(self, reader: ReadCallback) -> None:
+    def read_when_current(self, reader: ReadCallback) -> None:
         """Call reader when everything is applied that was answered before on any member."""
         refusal = self._shared.refusal
         if refusal is not None:
@@ -179,10 +179,10 @@ class ReplicatedShard(InFlightShard):
                 self.on_markers()
             if record.member == member and record.incarnation == self._incarnation:
                 if self.held is None:
-                    self._came_back(record, outcomes)
+                    self._complete_record(record, outcomes)
                 else:
                     self.held.append((record, outcomes))
-        self._tell_what_changed()
+        self._report_changes()
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
             self._begin_anew(mark.incarnation, GONE)
@@ -198,7 +198,7 @@ class ReplicatedShard(InFlightShard):
         """Let everybody hear of what was held."""
         held, self.held = self.held, None
         for record, outcomes in held or ():
-            self._came_back(record, outcomes)
+            self._complete_record(record, outcomes)
         self._check_settled()
 
     def refuse_held(self) -> None:
@@ -261,10 +261,10 @@ class ReplicatedShard(InFlightShard):
     # Inside
 
     def _steps(self) -> Steps:
-        return while_wanted(self._shared.replay(), lambda: self._closing)
+        return wanted_steps(self._shared.replay(), lambda: self._closing)
 
     async def _reload(self) -> None:
-        if await until_read(self._shared, self._reload_once):
+        if await read_again(self._shared, self._reload_once):
             self._reloading = None
         else:
             self._give_up(dict(self._in_flight), UNKNOWN)
@@ -317,9 +317,9 @@ class ReplicatedShard(InFlightShard):
         if not self._shared.crowded:
             self.room()
 
-    def _came_back(self, record: Record, outcomes: Sequence[object] | None) -> None:
+    def _complete_record(self, record: Record, outcomes: Sequence[object] | None) -> None:
         if self._batching is not None:
-            self._batching.came_back(record.counter)
+            self._batching.note_answers(record.counter)
         self._outcomes(record, outcomes)
         self._tell(self._reading.pop(record.counter, ()), None)
 
@@ -346,7 +346,7 @@ class ReplicatedShard(InFlightShard):
 
         self.propose(returned, answer, 0, always=True)
 
-    def _tell_what_changed(self) -> None:
+    def _report_changes(self) -> None:
         """Tell of what is new; who hears of it cannot harm the state."""
         state = self.state
         try:

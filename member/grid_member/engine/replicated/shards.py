@@ -21,10 +21,10 @@ from grid_member.engine.bootstrap.cluster_id import named
 from grid_member.engine.bootstrap.footing import Footing
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.quorum_of_one import QuorumOfOne
-from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCall
+from grid_member.engine.bootstrap.roll_call import ABSENT, NO_LEADER, RollCall
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.integrity.disk_alarms import DiskAlarms
-from grid_member.engine.io.ending import unless
+from grid_member.engine.io.ending import do_unless_ended
 from grid_member.engine.jetstream.replay import ReplaySource
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import tree_bytes
@@ -39,13 +39,13 @@ from grid_member.engine.replicated.full_replicas import initial_shards
 from grid_member.engine.replicated.import_backup import BackupImport
 from grid_member.engine.replicated.making import new_shard
 from grid_member.engine.replicated.own_server import (
+    await_connection,
     begun,
     check_counted,
     connection_to,
     end_member,
     take_back,
     trusted,
-    until_connected,
 )
 from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.replication import NOTHING_TO_RESCUE
@@ -219,7 +219,7 @@ class ReplicatedShards(Shards):
         Raises:
             EngineError: it cannot be done.
         """
-        await unless(self.ending, self._rescued(wipe=wipe))
+        await do_unless_ended(self.ending, self._rescued(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
@@ -230,7 +230,7 @@ class ReplicatedShards(Shards):
         """
         try:
             async with self.roll_call:
-                await unless(self.ending, self._join(arrived))
+                await do_unless_ended(self.ending, self._join(arrived))
             self._quorum_of_one.note_start()
         except BaseException:
             await self.abandon()
@@ -280,7 +280,7 @@ class ReplicatedShards(Shards):
         )
         identity = self._identity.identity
         self.member, self._cluster = identity.uuid, identity.cluster
-        self.waiting = NOT_THERE
+        self.waiting = ABSENT
         await self.damage.watermarks.prepare(identity)  # by what the server has before it begins
         cut = partial(end_member, self.ending, lambda: self._server, lambda: self.replicated_shards)
         incarnation, footing = (
@@ -299,7 +299,7 @@ class ReplicatedShards(Shards):
         self._system = system = connection_to(server, settings, SYSTEM_USER)
         self.damage.begin(system, identity, lambda: bool(self.waiting or self.stalled))
         self.memory.begin(client, system, identity.server_name)
-        await until_connected(client, server, self._wait_for)
+        await await_connection(client, server, self._wait_for)
         if not settings.lite:
             self._quorum_of_one.begin(system, identity.server_name)
         streams = self.streams[: self._shards]
@@ -348,7 +348,7 @@ class ReplicatedShards(Shards):
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(new_shard, self, identity, client, source, arrived)
-        told = (self._wait_for, partial(count_voting, self.system), self.memory.kept_from)
+        told = (self._wait_for, partial(count_voting, self.system), self.memory.creation_obstacle)
         lost = self.damage, EmptyLogs(self.system, client, self.server_name, self.streams, settings)
         async with Streams(client, settings, self.streams, *told, *lost) as streams:
             begun_as = None

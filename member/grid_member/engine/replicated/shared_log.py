@@ -55,8 +55,8 @@ class SharedLog(Log, Protocol):
     def halt(self) -> None:
         """Take and send nothing until `resume`: all members leave what the stream holds."""
 
-    async def until_longer(self, error: ShortError, delay_s: float) -> None:
-        """Wait until reading it again may help, as `again.until_longer`."""
+    async def await_growth(self, error: ShortError, delay_s: float) -> None:
+        """Wait until reading it again may help, as `again.await_growth`."""
 
     def resume(self) -> None:
         """Consume what is behind the last replay."""

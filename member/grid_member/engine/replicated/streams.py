@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from grid_member.engine.bootstrap.roll_call import NO_LEADER
-from grid_member.engine.jetstream.retry import longer, until_longer
+from grid_member.engine.jetstream.retry import await_growth, longer
 from grid_member.engine.nats.admin.streams import ensure_stream
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 
@@ -39,7 +39,7 @@ class Streams:
         streams: Sequence[Stream],
         waiting: Callable[[str], None],
         servers: Callable[[], Awaitable[int]],
-        kept_from: Callable[[Stream], Awaitable[str | None]],
+        creation_obstacle: Callable[[Stream], Awaitable[str | None]],
         damage: Damage,
         empty_logs: EmptyLogs | None = None,
     ) -> None:
@@ -51,7 +51,8 @@ class Streams:
             streams: those of the shards, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
-            kept_from: returns why a stream that is not there is not to be made; None: it may be.
+            creation_obstacle: returns why a stream that is not there is not to be made; None: it
+                may be.
             damage: is told what could not be read.
             empty_logs: watches those in memory meanwhile.
         """
@@ -60,7 +61,7 @@ class Streams:
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
-        self._kept_from = kept_from
+        self._creation_obstacle = creation_obstacle
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
         self._empty_logs = empty_logs
@@ -127,7 +128,7 @@ class Streams:
                 self._unread.add(stream)
                 self._tell(stream, self._damage.reason(error))
                 if isinstance(error, ShortError):
-                    await until_longer(self._client, error, short_s)
+                    await await_growth(self._client, error, short_s)
                     short_s = longer(short_s)
                 else:
                     self._damage.unread(stream)
@@ -142,20 +143,20 @@ class Streams:
                 *(self._client, stream, self._copies, self._settings.cluster_name),
                 lambda reason: self._tell(stream, reason),
                 self._servers,
-                self._kept_from,
+                self._creation_obstacle,
             )
         finally:
             self._awaited.remove(stream)
 
     def _tell(self, stream: Stream, reason: str) -> None:
         """Tell what is waited for, of many at once that of the first: in turn it would change."""
-        if stream in self._told_of(stream):
+        if stream in self._subject_of(stream):
             empty_logs = self._empty_logs
             if empty_logs is not None and NO_LEADER in reason and empty_logs.concerns(stream):
                 reason = empty_logs.told
             self._waiting(reason)
 
-    def _told_of(self, stream: Stream) -> tuple[Stream, ...]:
+    def _subject_of(self, stream: Stream) -> tuple[Stream, ...]:
         """Return what is waited for: a shard's log and snapshots, or one of them."""
         for one in self._streams:
             if one in self._unread:

@@ -56,7 +56,7 @@ class ServerHold:
         if wanted != text:
             replace_file(config, wanted)
 
-    async def until_released(self, end: Callable[[], None]) -> None:
+    async def await_release(self, end: Callable[[], None]) -> None:
         """End the server that is held back once the next one may keep streams."""
         if self._held and self.allowed is not None:
             self._forgets = await self.allowed()

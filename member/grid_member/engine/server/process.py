@@ -29,7 +29,7 @@ from grid_member.engine.bootstrap.identity import JETSTREAM
 from grid_member.engine.bootstrap.incarnation import TwinError
 from grid_member.engine.bootstrap.route_identity import route_password
 from grid_member.engine.bootstrap.staggered_start import await_start
-from grid_member.engine.io.ending import unless
+from grid_member.engine.io.ending import do_unless_ended
 from grid_member.engine.nats.client.errors import unexpected
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (
@@ -43,7 +43,7 @@ from grid_member.engine.server.lifetimes import Lifetimes
 from grid_member.engine.server.output import ServerLog, explanation, is_full
 from grid_member.engine.server.ports_file import client_address, remove_ports
 from grid_member.engine.server.renewal import looked, renewals
-from grid_member.engine.server.runtime import make_runtime, no_directory
+from grid_member.engine.server.runtime import directory_error, make_runtime
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class NatsServer:
                 raise
             self._write_config(self._runtime.path)
         except OSError as error:
-            raise no_directory(error) from error
+            raise directory_error(error) from error
         return self._runtime.path
 
     def _write_config(self, runtime: Path) -> None:
@@ -273,7 +273,7 @@ class NatsServer:
     async def _rejoin(self, runtime: Path) -> None:
         """Return when it is time to start a server after one that gave way."""
         try:
-            await unless(self._stopping, self._await_others(runtime))
+            await do_unless_ended(self._stopping, self._await_others(runtime))
         except EngineError as error:
             if isinstance(error, TwinError):  # else the member stops
                 self._twin(error)
@@ -302,7 +302,7 @@ class NatsServer:
             asyncio.ensure_future(self._end(child)),
             self._watching,
             asyncio.ensure_future(self._find_ports(runtime)),
-            asyncio.ensure_future(self.held_back.until_released(child.kill)),
+            asyncio.ensure_future(self.held_back.await_release(child.kill)),
         ]
         if tls is not None:
             hangup = partial(child.send_signal, signal.SIGHUP)

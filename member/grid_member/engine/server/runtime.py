@@ -54,7 +54,7 @@ def make_runtime() -> Runtime:
     return Runtime(path, lock_fd)
 
 
-def no_directory(error: OSError) -> EngineError:
+def directory_error(error: OSError) -> EngineError:
     """Return the error of a member that has no place for the files of its nats-server."""
     return EngineError(
         f"one of several members needs a temporary directory for its nats-server ({error}): set "

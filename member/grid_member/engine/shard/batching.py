@@ -52,7 +52,7 @@ class BatchingPolicy:
         self._impatient = False
         self._stop_waiting()
 
-    def came_back(self, counter: int) -> None:
+    def note_answers(self, counter: int) -> None:
         """Hear that the answers of a record are known."""
         if counter == self._counter:
             self._expected = self._size

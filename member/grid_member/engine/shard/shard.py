@@ -76,7 +76,7 @@ class Shard:
             arrived: is told which queues got items, after each batch in which any did.
         """
         self.state = State()
-        self.reads = MapReads(self, clock, others_write=log.others_read)
+        self.reads = MapReads(self, clock, has_other_writers=log.has_other_readers)
         self._log = log
         self._member = member
         self._arrived = arrived
@@ -255,7 +255,7 @@ class Shard:
             if member == self._member and incarnation == self._incarnation:
                 in_flight_record = self._in_flight.pop(counter, None)
                 if self._batching is not None:
-                    self._batching.came_back(counter)
+                    self._batching.note_answers(counter)
                 if in_flight_record is not None and outcomes is not None:
                     self._answer(in_flight_record, outcomes)
         if self._batching is not None:

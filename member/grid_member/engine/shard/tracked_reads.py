@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 class MapReads:
     """The noted reads of one shard's maps."""
 
-    def __init__(self, shard: Shard, clock: Clock, *, others_write: bool) -> None:
+    def __init__(self, shard: Shard, clock: Clock, *, has_other_writers: bool) -> None:
         """Note nothing yet.
 
         Args:
             shard: whose maps are read.
             clock: when they are.
-            others_write: whether maps are written by members that know nothing of these reads.
+            has_other_writers: whether maps are written by members that know nothing of these reads.
         """
         self._shard = shard
         self._clock = clock
-        self._others_write = others_write
+        self._has_other_writers = has_other_writers
         self._urgent: set[str] = set()
         """Maps with a read that the log should know of soon."""
         self._waiting: set[str] = set()
@@ -137,7 +137,7 @@ class MapReads:
             local_reads.collect(key, now_ms, 1 if counts else 0)
         if urgent or local_reads.full:
             self._hurry(name)
-        elif counts and self._others_write:
+        elif counts and self._has_other_writers:
             self._waiting.add(name)
 
     def _hurry(self, name: str) -> None:

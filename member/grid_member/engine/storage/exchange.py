@@ -55,7 +55,7 @@ def finish_exchange(directory: Path) -> None:
             check_unfinished(directory / name)
     for name in (SALVAGED, EMPTIED):
         if (directory / name).exists() and not (directory / name / IDENTITY_FILE).exists():
-            raise _not_ours(directory / name)
+            raise _foreign_error(directory / name)
     place = directory / STORE
     for name in (SALVAGED, EMPTIED):
         ready = directory / name
@@ -78,14 +78,14 @@ def check_unfinished(place: Path) -> None:
         EngineError: something else is there.
     """
     if place.is_symlink() or not place.is_dir():
-        raise _not_ours(place)
+        raise _foreign_error(place)
     for path in place.rglob("*"):
         known = path.name.startswith(_SHARD) if path.is_dir() else path.name in _WRITTEN
         if path.is_symlink() or not known:
-            raise _not_ours(path)
+            raise _foreign_error(path)
 
 
-def _not_ours(path: Path) -> EngineError:
+def _foreign_error(path: Path) -> EngineError:
     return EngineError(f"{path} was not written by a grid-member: choose another directory")
 
 

@@ -77,14 +77,14 @@ def read_manifest(place: Path) -> Manifest:
     try:
         data = (place / MANIFEST_FILE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise _no_backup(place) from None
+        raise _no_backup_error(place) from None
     line, _, rest = data.partition(b"\n")
     if rest != hashlib.sha256(line).hexdigest().encode() + b"\n":
         raise broken(place, f"its {MANIFEST_FILE} is not as it was written")
     try:
         content = json.loads(line)
         if content["kind"] != _KIND:
-            raise _no_backup(place)
+            raise _no_backup_error(place)
         if content["format"] != BACKUP_FORMAT:
             raise newer(f"the backup {place}", content["format"], BACKUP_FORMAT)
         files = {name: Checksum(*found) for name, found in content["files"].items()}
@@ -111,7 +111,7 @@ def broken(place: Path, why: str) -> EngineError:
     return EngineError(f"the backup {place} is damaged or incomplete: {why}: {_ANOTHER}")
 
 
-def _no_backup(place: Path) -> EngineError:
+def _no_backup_error(place: Path) -> EngineError:
     several = sorted(path.parent.name for path in place.glob(f"backup-*/{MANIFEST_FILE}"))
     if several:
         return EngineError(f"{place} holds backups: name one of them, such as {place}/{several[0]}")

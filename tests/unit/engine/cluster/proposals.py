@@ -26,7 +26,7 @@ class HandLog:
     shard = 0
     ground = None
     wants_batches = True
-    others_read = True
+    has_other_readers = True
     created = "then"
     confirmed_s = 0.0
 
@@ -90,7 +90,7 @@ class HandLog:
     def halt(self) -> None:
         """Nothing is halted."""
 
-    async def until_longer(self, error: ShortError, delay_s: float) -> None:
+    async def await_growth(self, error: ShortError, delay_s: float) -> None:
         self.left_alone.append(delay_s)
         await asyncio.sleep(0)
 

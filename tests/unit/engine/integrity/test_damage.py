@@ -29,7 +29,7 @@ STREAMS = [LOG, LOG.snapshots, VOLATILE]
 SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
 FIRST, SECOND, THIRD = SERVERS
 LAST = 40
-WHOLE = Copy(FIRST, missing=0, waits=False, copies=3, last=LAST)
+WHOLE = Copy(FIRST, missing=0, is_waiting=False, copies=3, last=LAST)
 DIRECTORY = Path("/data")
 SELF = MemberIdentity(uuid.UUID(int=1), 1, SECOND)
 MANY = 5
@@ -110,8 +110,8 @@ async def test_copies_on_disks_are_told_apart(servers: Servers) -> None:
     assert found == {
         LOG.name: [
             WHOLE,
-            Copy(SECOND, missing=7, waits=False, copies=3, last=LAST),
-            Copy(THIRD, missing=0, waits=True, copies=3, last=LAST),
+            Copy(SECOND, missing=7, is_waiting=False, copies=3, last=LAST),
+            Copy(THIRD, missing=0, is_waiting=True, copies=3, last=LAST),
         ],
         # Snapshots are given up in the midst of others.
         LOG.snapshots.name: [WHOLE._replace(server=server, copies=0) for server in SERVERS],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.jetstream import retry
-from grid_member.engine.jetstream.retry import LONGEST_S, longer, until_longer
+from grid_member.engine.jetstream.retry import LONGEST_S, await_growth, longer
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.nats.client.wire import Message
@@ -50,7 +50,7 @@ class Leader:
         return Message(b"", b"", b"", json.dumps(answer).encode(), 1)
 
     async def waited_for(self, delay_s: float) -> None:
-        await until_longer(cast("NatsClient", self), SHORT, delay_s)
+        await await_growth(cast("NatsClient", self), SHORT, delay_s)
 
 
 @pytest.fixture(autouse=True)

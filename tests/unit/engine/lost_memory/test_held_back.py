@@ -126,7 +126,7 @@ async def test_a_server_that_forgets_who_votes_begins_with_an_empty_store(tmp_pa
         assert "enabled: false" in config.read_text(encoding="ascii")
         assert kept.exists(), "a server that is held back may go on with what it knows"
         ended = mock.Mock()
-        await held.until_released(ended)
+        await held.await_release(ended)
         ended.assert_called_once()
         held.prepare(config, store, again=True)
         assert "enabled" not in config.read_text(encoding="ascii")
@@ -139,7 +139,7 @@ async def test_servers_lead_without_most_others_only_for_most_members_of_the_lis
     memory.begin(client, client, "m1-1")
     alone = [report("a", 7, gone="b c")]
     for reports, rescues in ((alone, 0), ([*alone, report("b2")], 1)):
-        with mock.patch.object(recovery, "lead_without_gone") as rescue:
+        with mock.patch.object(recovery, "lead_without_lost") as rescue:
             await memory._rescue({one.server: one for one in reports})
         assert rescue.call_count == rescues, "members out of sight may have begun another cluster"
     await memory.end()
@@ -153,7 +153,7 @@ async def test_a_server_whose_store_cannot_be_removed_is_held_back_again(tmp_pat
     allowed.set_result(True)
     held.allowed = mock.Mock(return_value=allowed)
     held.prepare(config, store, again=True)
-    await held.until_released(mock.Mock())
+    await held.await_release(mock.Mock())
     failing = mock.patch("shutil.rmtree", side_effect=PermissionError)
     with failing, pytest.raises(PermissionError):
         held.prepare(config, store, again=True)

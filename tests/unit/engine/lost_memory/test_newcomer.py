@@ -57,12 +57,12 @@ async def test_a_log_that_a_member_holds_is_left_to_that_member(
     reports: list[MemoryReport], log: bool, snapshots: bool
 ) -> None:
     for stream, kept in ((SHARD, log), (SHARD.snapshots, snapshots)):
-        reason = await newcomer(Told(*reports)).kept_from(stream)
+        reason = await newcomer(Told(*reports)).creation_obstacle(stream)
         assert (reason is not None) is kept
         assert reason is None or stream.name in reason
 
 
 async def test_no_further_reports_are_waited_for_than_those_that_decide() -> None:
     told = Told(report("b", 7), report("c"), report("a"))
-    await newcomer(told).kept_from(SHARD)
+    await newcomer(told).creation_obstacle(SHARD)
     assert told.heard == 1

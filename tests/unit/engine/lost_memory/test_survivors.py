@@ -17,14 +17,14 @@ from grid_member.engine.lost_memory.survivors import (
     MemoryReport,
     decide,
     decode_report,
-    have_ended,
+    describe_decisions,
     incomplete,
+    is_everything_lost,
+    is_lost_for_good,
+    is_majority_gone,
     missing,
-    most_are_gone,
     names_of,
-    none_goes_on,
     start_obstacle,
-    told_of,
 )
 from grid_member.engine.nats.admin.server_records import ServerRecord
 
@@ -93,10 +93,10 @@ def test_what_each_member_does_about_a_log_that_it_has_left(case: str) -> None:
 def test_one_that_is_missing_is_named_with_what_to_do() -> None:
     verdict = decide(LOG, "a", [report("a", 7), report("b", 9)])
     assert verdict == WAITS_FOR_C
-    told = told_of({LOG: verdict})
+    told = describe_decisions({LOG: verdict})
     assert "m-c (members' port 5701 of host-c)" in told
     assert "start another one in its place" in told
-    assert "is written back" in told_of({LOG: LogDecision(LogAction.READ)})
+    assert "is written back" in describe_decisions({LOG: LogDecision(LogAction.READ)})
     assert names_of({"id": None}) == ("the server id of a member of another version",)
 
 
@@ -154,30 +154,30 @@ def test_servers_count_as_lost_until_they_are_complete_again() -> None:
 
 
 def test_most_copies_have_ended_only_when_every_member_that_may_live_has_told() -> None:
-    assert have_ended([report("a", 7), report("b2"), report("c2")], 3, 3)
-    assert have_ended([report("a", 7, gone="b"), report("c2")], 3, 3)
-    assert not have_ended([report("a", 7), report("c2")], 3, 3), "the other one may live"
-    assert not have_ended([report("a", 7), report("b", 9), report("c2")], 3, 3)
-    assert not have_ended([report("a", 7, gone="b c")], 3, 3), "others may begin out of sight"
+    assert is_lost_for_good([report("a", 7), report("b2"), report("c2")], 3, 3)
+    assert is_lost_for_good([report("a", 7, gone="b"), report("c2")], 3, 3)
+    assert not is_lost_for_good([report("a", 7), report("c2")], 3, 3), "the other one may live"
+    assert not is_lost_for_good([report("a", 7), report("b", 9), report("c2")], 3, 3)
+    assert not is_lost_for_good([report("a", 7, gone="b c")], 3, 3), "others may begin out of sight"
 
 
 def test_servers_cannot_lead_when_most_are_those_of_members_that_are_gone() -> None:
-    assert not most_are_gone([report("a", 7), report("b", 9)], 3), "the third one may live"
-    assert not most_are_gone([report("a", 7), report("b", 9), report("c2")], 3)
-    assert most_are_gone([report("a", 7), report("b2"), report("c2")], 3)
-    assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")], 2)
-    assert not most_are_gone([report("a", 7, gone="b c")], 3), "others may begin out of sight"
+    assert not is_majority_gone([report("a", 7), report("b", 9)], 3), "the third one may live"
+    assert not is_majority_gone([report("a", 7), report("b", 9), report("c2")], 3)
+    assert is_majority_gone([report("a", 7), report("b2"), report("c2")], 3)
+    assert is_majority_gone([report("a", 7, noted="a b"), report("b2", noted="")], 2)
+    assert not is_majority_gone([report("a", 7, gone="b c")], 3), "others may begin out of sight"
 
 
 def test_a_server_had_better_forget_who_votes_when_no_log_goes_on() -> None:
     replaced = [report("b2"), report("c2")]
-    assert none_goes_on([report("a", 7), *replaced])
-    assert none_goes_on([report("a", 7, gone="b c")])
-    assert not none_goes_on([report("a", 7), report("b", 7), report("c2")]), "most are there"
-    assert not none_goes_on([report("a", 7, left=False), *replaced])
-    assert not none_goes_on([report("a"), *replaced]), "it knows of no log"
+    assert is_everything_lost([report("a", 7), *replaced])
+    assert is_everything_lost([report("a", 7, gone="b c")])
+    assert not is_everything_lost([report("a", 7), report("b", 7), report("c2")]), "most are there"
+    assert not is_everything_lost([report("a", 7, left=False), *replaced])
+    assert not is_everything_lost([report("a"), *replaced]), "it knows of no log"
     five = [report("a", 7, noted="a b c d e"), report("b", 7, left=False), *replaced, report("d2")]
-    assert not none_goes_on([*five, report("e2")]), "another member goes on with it"
+    assert not is_everything_lost([*five, report("e2")]), "another member goes on with it"
 
 
 FOLLOWS: Final = report("a", 7, left=False)
@@ -213,8 +213,8 @@ def test_a_member_without_which_others_began_a_log_says_what_to_do() -> None:
     others = [replace(report("b2"), holdings=anew), replace(report("c2"), holdings=anew)]
     verdict = decide(LOG, "a", [report("a", 7), *others])
     assert verdict.act is LogAction.ASK
-    told = told_of({LOG: verdict})
+    told = describe_decisions({LOG: verdict})
     assert "m-b (members' port 5701 of host-b) and m-c" in told
     assert "restart this member" in told
     moment = decide(LOG, "a", [report("a", 7), report("b", 9, left=False), report("c", 8)])
-    assert "restart" not in told_of({LOG: moment})
+    assert "restart" not in describe_decisions({LOG: moment})

@@ -119,8 +119,8 @@ async def test_it_waits_and_says_what_for(
     vars(leaving).update(setting)
     told = await leaving.step()
     assert told is not None
-    assert told.waits_for is not None
-    assert reason in told.waits_for
+    assert told.obstacle is not None
+    assert reason in told.obstacle
     assert LEAVING + "own" not in leaving.values
 
 
@@ -131,7 +131,7 @@ async def test_before_the_end_the_others_are_looked_at_again(leaving: Leaving) -
     leaving.leads = False
     told = await leaving.step()
     assert told is not None
-    assert told.waits_for is not None
+    assert told.obstacle is not None
     assert not leaving.removed
     leaving.silent.clear()
     leaving.takes = False
@@ -156,7 +156,7 @@ async def test_what_changed_before_the_lock_was_had_is_seen_under_it(leaving: Le
         leaving.others.when_locked = lambda change=change: vars(leaving).update(change)  # type: ignore[misc]
         told = await leaving.step()
         assert told is not None
-        assert told.waits_for is not None
+        assert told.obstacle is not None
         assert not leaving.removed
         assert REMOVED + peer_id("own") not in leaving.values
         vars(leaving).update(before)
@@ -171,12 +171,12 @@ async def test_nothing_is_moved_once_another_one_is_lost(leaving: Leaving) -> No
     leaving.silent = {"third"}
     told = await leaving.step()
     assert told is not None
-    assert "silent" in str(told.waits_for)
+    assert "silent" in str(told.obstacle)
     leaving.silent.clear()
     leaving.copies = held("own", "second", "third")._replace(current=ids({"own", "second"}))
     told = await leaving.step()
     assert told is not None
-    assert "not current" in str(told.waits_for)
+    assert "not current" in str(told.obstacle)
     assert leaving.asked == []
     leaving.copies = held("own", "second", "third", "fourth")
     await leaving.step()
@@ -191,7 +191,7 @@ async def test_it_is_not_removed_when_sight_was_lost_while_that_was_noted(
     leaving.when_put = lambda: leaving.silent.add("third")
     told = await leaving.step()
     assert told is not None
-    assert "silent" in str(told.waits_for)
+    assert "silent" in str(told.obstacle)
     assert not leaving.removed
     leaving.when_put = lambda: None
     leaving.silent.clear()
@@ -207,12 +207,12 @@ async def test_it_says_which_copies_are_waited_for_and_what_those_wait_for(
     leaving.copies = here._replace(moving=True, doing="waiting for quorum to add peer")
     told = await leaving.step()
     assert told is not None
-    assert told.waits_for is not None
-    assert f"{STREAM} (waiting for quorum to add peer)" in told.waits_for
+    assert told.obstacle is not None
+    assert f"{STREAM} (waiting for quorum to add peer)" in told.obstacle
     leaving.copies = leaving.copies._replace(doing="x" * 10_000)
     told = await leaving.step()
     assert told is not None
-    assert len(str(told.waits_for)) <= MAX_TOLD_CHARACTERS
+    assert len(str(told.obstacle)) <= MAX_TOLD_CHARACTERS
 
 
 async def test_all_streams_are_asked_though_one_does_not_answer(
@@ -255,7 +255,7 @@ async def test_nothing_is_moved_once_the_state_forbids_it(leaving: Leaving) -> N
     leaving.others.when_locked = lambda: setattr(leaving, "steady", False)
     told = await leaving.step()
     assert told is not None
-    assert "state" in str(told.waits_for)
+    assert "state" in str(told.obstacle)
     assert leaving.asked == []
     leaving.steady, leaving.others.when_locked = True, lambda: None
     leaving.others.free = False
@@ -280,5 +280,5 @@ async def test_nothing_is_moved_by_a_look_from_before_the_lock(
     leaving.others.when_locked = other
     told = await leaving.step()
     assert told is not None
-    assert told.waits_for
+    assert told.obstacle
     assert leaving.asked == []

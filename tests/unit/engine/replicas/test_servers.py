@@ -375,8 +375,8 @@ async def test_servers_that_one_place_had_in_turn_are_of_one_member(world: World
 def test_copied_machines_are_not_at_the_same_place(
     one: ServerRecord, other: ServerRecord, same: bool
 ) -> None:
-    assert one.is_that_of(other) is same
-    assert other.is_that_of(one) is same
+    assert one.excludes(other) is same
+    assert other.excludes(one) is same
 
 
 def test_a_place_names_the_listed_hosts_that_are_this_machine(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ async def test_many_polls_that_end_without_a_lease_are_not_sorted_for_each() -> 
         take(None)
     crowd.shard.takes.clear()
     crowd.leasehold.hold(steady_s())
-    await condition(lambda: not any(poll.saw_empty for poll in crowd.polls._waiting))
+    await condition(lambda: not any(poll.empty_seen for poll in crowd.polls._waiting))
     assert len(crowd.polls._waiting) == MANY, "all of them wait for a lease"
     assert Ticket.compared < 10 * MANY
 

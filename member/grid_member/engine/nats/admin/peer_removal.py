@@ -108,7 +108,7 @@ async def take_off_lost(
         raise EngineError("no member is lost: they go on without help")
 
 
-async def lead_without_gone(
+async def lead_without_lost(
     system: NatsClient, client: NatsClient, streams: Iterable[str], size: int
 ) -> None:
     """Have the servers lead that are there, when nobody leads as most are gone that vote.

@@ -40,7 +40,7 @@ class ServerRecord:
     """The hosts of the list of members that are this machine, as far as that is known."""
     durable: bool
 
-    def is_that_of(self, other: ServerRecord) -> bool:
+    def excludes(self, other: ServerRecord) -> bool:
         """Tell whether two servers at these places cannot run at the same time."""
         if (self.host, self.member, self.port) != (other.host, other.member, other.port):
             return False

@@ -114,7 +114,7 @@ async def ensure_stream(
     cluster_name: str,
     waiting: Callable[[str], None],
     servers: Callable[[], Awaitable[int]],
-    kept_from: Callable[[Stream], Awaitable[str | None]],
+    creation_obstacle: Callable[[Stream], Awaitable[str | None]],
 ) -> int:
     """Make the stream unless it is there; go on until that is known.
 
@@ -128,7 +128,8 @@ async def ensure_stream(
         cluster_name: whose data it is.
         waiting: is told why there is no stream yet.
         servers: returns how many servers can hold a copy.
-        kept_from: returns why a stream that is not there is not to be made; None: it may be.
+        creation_obstacle: returns why a stream that is not there is not to be made; None: it may
+            be.
 
     Returns:
         How many copies the next streams had better begin with.
@@ -143,7 +144,7 @@ async def ensure_stream(
             config = stream_config(stream, copies, cluster_name)
             made = await _persistently_asked(client, f"STREAM.INFO.{stream.name}")
             if _is_missing(made):
-                if reason := await kept_from(stream):
+                if reason := await creation_obstacle(stream):
                     raise NatsError(reason)
                 made = await asked(client, f"STREAM.CREATE.{stream.name}", config)
             error = made.get("error")

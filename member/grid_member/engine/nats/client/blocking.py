@@ -30,7 +30,7 @@ from grid_member.engine.nats.client.wire import (
     ServerError,
     ServerInfo,
     greeting,
-    no_responders,
+    is_no_responders,
     publication,
     subscription,
     unsubscription,
@@ -149,7 +149,7 @@ class BlockingClient:
             answer = answers.popleft()
         finally:
             self._forget(sid)
-        if no_responders(answer):
+        if is_no_responders(answer):
             raise NoRespondersError("nobody listens to the subject of a request")
         return answer
 

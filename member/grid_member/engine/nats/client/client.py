@@ -23,7 +23,7 @@ from grid_member.engine.nats.client.wire import (
     Message,
     ServerInfo,
     greeting,
-    no_responders,
+    is_no_responders,
     publication,
     subscription,
     unsubscription,
@@ -254,7 +254,7 @@ class NatsClient:
             raise RequestTimeoutError(f"nats-server did not answer in {timeout_s:g} s") from None
         finally:
             self._requests.pop(reply, None)
-        if no_responders(message):
+        if is_no_responders(message):
             raise NoRespondersError("nobody listens to the subject of a request")
         return message
 

@@ -197,7 +197,7 @@ def status(headers: bytes) -> int | None:
     return int(digits)
 
 
-def no_responders(message: Message) -> bool:
+def is_no_responders(message: Message) -> bool:
     """Whether this is the answer of the server itself: nobody listens to the subject."""
     return bool(message.headers) and status(message.headers) == NO_RESPONDERS
 

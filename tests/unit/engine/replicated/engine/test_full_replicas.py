@@ -177,7 +177,7 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
         async def read(self) -> None:
             raise ShortError("shard-1", 7)
 
-    async def until_longer(of: NatsClient, error: ShortError, delay_s: float) -> None:
+    async def await_growth(of: NatsClient, error: ShortError, delay_s: float) -> None:
         nonlocal now_s
         assert of is client
         left_alone.append(delay_s)
@@ -185,7 +185,7 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
         if len(left_alone) == MANY:
             await asyncio.Event().wait()  # for what is left
 
-    monkeypatch.setattr(full_replicas, "until_longer", until_longer)
+    monkeypatch.setattr(full_replicas, "await_growth", await_growth)
     monkeypatch.setattr(full_replicas, "time", SimpleNamespace(monotonic=lambda: now_s))
     told: list[str] = []
     made = [lambda: cast("ReplicatedShard", Short())]
@@ -232,7 +232,7 @@ async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() 
     seen: list[str | None] = []
 
     class Unconfirmed:
-        def when_current(self, reader: Callable[[Refused | None], None]) -> None:
+        def read_when_current(self, reader: Callable[[Refused | None], None]) -> None:
             seen.append(engine.waiting)
             reader(None if len(seen) > 1 else Refused(Reason.UNAVAILABLE, "no quorum"))
 

@@ -105,7 +105,7 @@ class Asked:
         self.shard.propose_system(SystemPut("k", b"v", 0), self.answer(), 1)
 
     def read(self) -> None:
-        self.shard.when_current(self.answer())
+        self.shard.read_when_current(self.answer())
 
     def come_back(self) -> None:
         if not self.reading_anew:

@@ -37,7 +37,7 @@ class Clients:
 
     def read(self, count: int) -> None:
         for _ in range(count):
-            self.shard.when_current(self._answer)
+            self.shard.read_when_current(self._answer)
 
     async def write_and_wait(self, count: int) -> None:
         """Write in one tick, and be answered."""

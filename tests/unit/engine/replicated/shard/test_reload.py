@@ -259,7 +259,7 @@ async def test_what_was_lost_from_sight_is_answered_though_the_log_cannot_be_rea
 ) -> None:
     proposals = Proposals()
     heard: list[Refused | None] = []
-    proposals.shard.when_current(heard.append)
+    proposals.shard.read_when_current(heard.append)
     await proposals.propose("lost from sight", put("a"))
     # It came back, and the batch with it was not applied: it is on its way no more.
     proposals.log.committed(*proposals.log.on_their_way)

@@ -56,7 +56,7 @@ async def test_a_new_life_goes_on() -> None:
 async def test_a_reader_waits_on_through_the_end_of_a_life() -> None:
     proposals = Proposals()
     heard: list[Refused | None] = []
-    proposals.shard.when_current(heard.append)
+    proposals.shard.read_when_current(heard.append)
     await asyncio.sleep(0)
     proposals.come_back(proposals.gone(1))
     assert heard == []

@@ -55,7 +55,7 @@ async def test_values_of_the_cluster_itself_travel_in_records_of_bounded_size() 
 async def test_a_record_that_the_log_cannot_hold_is_refused_and_readers_wait_for_the_next() -> None:
     proposals = Proposals()
     reads: list[object] = []
-    proposals.shard.when_current(reads.append)
+    proposals.shard.read_when_current(reads.append)
     record = await proposals.propose("large", put("large"))
     proposals.log.on_their_way.remove(record)
     proposals.shard.rejected([record], TOO_LARGE)

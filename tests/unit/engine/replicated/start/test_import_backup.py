@@ -54,9 +54,7 @@ class Restored(Cluster):
 
     def made(self, number: int, *, durable: bool = True) -> ClusterEngine:
         engine = super().made(number, durable=durable)
-        settings = replace(
-            engine._cluster.settings, restore_from=self.backup, left_behind=OF_MEMBERS
-        )
+        settings = replace(engine._cluster.settings, restore_from=self.backup, leftovers=OF_MEMBERS)
         return type(engine)(self.structures, ReplicatedShards(settings), wall_clock_ms)
 
 

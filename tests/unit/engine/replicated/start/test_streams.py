@@ -167,12 +167,14 @@ async def test_a_stream_is_not_made_while_another_member_is_to_write_it_back() -
     leaders.missing.add(STREAMS[0].name)
     leaders.known.add(STREAMS[0].name)
 
-    async def kept_from(stream: Stream) -> str | None:
+    async def creation_obstacle(stream: Stream) -> str | None:
         assert stream == STREAMS[0]
         return kept[0] if kept else None
 
     making = asyncio.ensure_future(
-        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none, kept_from)
+        ensure_stream(
+            leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none, creation_obstacle
+        )
     )
     await until(lambda: len(told) >= 2)
     assert set(told) == {"m1 holds it"}
@@ -234,12 +236,12 @@ async def test_a_log_that_is_short_is_left_alone_until_it_is_longer_and_longer_e
 ) -> None:
     begin, waits, grown = Begin(), list[float](), asyncio.Event()
 
-    async def until_longer(client: NatsClient, error: ShortError, delay_s: float) -> None:
+    async def await_growth(client: NatsClient, error: ShortError, delay_s: float) -> None:
         assert client is begin.leaders.client()
         waits.append(delay_s)
         await grown.wait()
 
-    monkeypatch.setattr(cluster_streams, "until_longer", until_longer, raising=False)
+    monkeypatch.setattr(cluster_streams, "await_growth", await_growth, raising=False)
     begin.leaders.known.update(one.name for one in ALL)
     short = ShortError(STREAMS[2].name, 7)
     begin.failures[STREAMS[2].name] = [short, short]
