@@ -189,7 +189,7 @@ class Engine(Protocol):
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
         """Open the log and replay it; serve from then on.
 
-        What `replayed` does comes before anything is done with the stored data.
+        What `replay_log` does comes before anything is done with the stored data.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.

@@ -66,7 +66,7 @@ class Colleagues(Protocol):
     def lite(self) -> int:
         """Return how many of those members hold no data."""
 
-    def locked(self, purpose: str) -> AbstractAsyncContextManager[None]:
+    def lock_cluster(self, purpose: str) -> AbstractAsyncContextManager[None]:
         """Let nobody else change the cluster meanwhile; raises `LockedOutError`."""
 
 
@@ -81,6 +81,6 @@ class NoColleagues:
         """Return that nobody holds no data."""
         return 0
 
-    def locked(self, purpose: str) -> AbstractAsyncContextManager[None]:
+    def lock_cluster(self, purpose: str) -> AbstractAsyncContextManager[None]:
         """Refuse: nobody can tell whether another member changes the cluster."""
         raise LockedOutError

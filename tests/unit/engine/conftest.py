@@ -175,9 +175,9 @@ class SharingEngine(HandEngine):
 
     other: PartOfEngine
 
-    def _arrived(self, shard: Shard, names: set[str]) -> None:
-        super()._arrived(shard, names)
-        self.other._arrived(shard, names)
+    def _note_arrivals(self, shard: Shard, names: set[str]) -> None:
+        super()._note_arrivals(shard, names)
+        self.other._note_arrivals(shard, names)
 
     def _state_changed(self) -> None:
         super()._state_changed()

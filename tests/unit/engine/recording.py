@@ -38,7 +38,7 @@ class RecordingLog(MemoryLog):
         if not self.refuses:
             super().append(record)
         elif self._told is not None:
-            self._told.rejected([record], FULL)
+            self._told.take_rejected([record], FULL)
 
 
 class Recorded:

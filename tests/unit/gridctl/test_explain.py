@@ -15,7 +15,7 @@ import yaml
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.roll_call import majority_wait
-from grid_member.engine.integrity.damage import Copy, described, places_of
+from grid_member.engine.integrity.damage import Copy, describe_damage, places_of
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER, check_directory
 from grid_operator.api import conditions
@@ -149,7 +149,7 @@ def test_the_next_step_is_told_of_several_members_too() -> None:
 WAITING = "demo-0 is not ready yet: it waits: "
 NO_MAJORITY = f"{WAITING}{majority_wait(Mock(directory='/data'))}"
 COPIES = [Copy("m0-0123abcd-0123ab", missing=2, is_waiting=False, copies=1, last=4)]
-DAMAGED_LOG = f"{WAITING}{described(places_of({'shard-1': COPIES}, {}, {}), 'm0', None)}"
+DAMAGED_LOG = f"{WAITING}{describe_damage(places_of({'shard-1': COPIES}, {}, {}), 'm0', None)}"
 
 
 def told_of(message: str, **more: Any) -> tuple[str, ...]:

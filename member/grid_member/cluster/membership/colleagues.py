@@ -38,7 +38,7 @@ class ListedColleagues:
         return sum(member.lite and member.uuid in leases for member in table.members())
 
     @contextlib.asynccontextmanager
-    async def locked(self, purpose: str) -> AsyncIterator[None]:
+    async def lock_cluster(self, purpose: str) -> AsyncIterator[None]:
         """Have the lock of the cluster's changes.
 
         Raises:

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ShutdownMarker:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise unusable(_WHAT, self._path, error) from None
+            raise unusable_error(_WHAT, self._path, error) from None
         why = (_read_reason(self._path) if is_file else None) or "its file is there"
         return f"parked: {why}: delete the pod, or remove {self._path} and restart the member"
 
@@ -93,7 +93,7 @@ def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EngineError(f"{unusable(_WHAT, path, error)}: nothing is stopped") from None
+        raise EngineError(f"{unusable_error(_WHAT, path, error)}: nothing is stopped") from None
 
 
 def _read_reason(path: Path) -> str | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.values.idempotency import KEEP_S
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import open_private, sync_directory
 from grid_member.telemetry.logs import event
 
@@ -127,7 +127,7 @@ class StartCalls:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise unusable("the remembered calls", path, error) from None
+            raise unusable_error("the remembered calls", path, error) from None
         try:
             return self._keep_recent(_unpack(content))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -151,7 +151,7 @@ class StartCalls:
             self._keep_recent(calls)
             sync_directory(self._directory)
         except OSError as error:
-            raise unusable("the remembered calls", path, error) from None
+            raise unusable_error("the remembered calls", path, error) from None
 
     def _keep_recent(self, calls: list[StartCall]) -> list[StartCall]:
         self._recent = {call.key: call for call in calls}

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
-from grid_member.engine.storage.exchange import check_unfinished, numbered
+from grid_member.engine.storage.exchange import check_unfinished, number_in
 from grid_member.engine.storage.identity import IDENTITY_FILE, StoreIdentity, write_identity
 from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
 from grid_member.engine.storage.store import DIRECTORY_MODE, make_directories, shard_path
@@ -86,7 +86,7 @@ class Draft:
             self._write(snapshots, member, created_ms, advanced)
             return self._publish()
         except (OSError, lmdb.Error) as error:
-            raise unusable(_KIND, self._backup_dir, error) from error
+            raise unusable_error(_KIND, self._backup_dir, error) from error
         finally:
             self.discard()
 
@@ -144,7 +144,7 @@ class Draft:
 
     def _publish(self) -> Path:
         number = 1 + max(
-            (numbered(path.name, BACKUP) for path in self._backup_dir.iterdir()), default=0
+            (number_in(path.name, BACKUP) for path in self._backup_dir.iterdir()), default=0
         )
         while True:
             complete = self._backup_dir / f"{BACKUP}{number}"
@@ -182,9 +182,9 @@ def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
         remove_unfinished(backup_dir)
         place = backup_dir / f"{CREATING}{uuid.uuid4()}"
         place.mkdir(mode=DIRECTORY_MODE)
-        return Draft(backup_dir, place, _locked(place))
+        return Draft(backup_dir, place, _lock(place))
     except OSError as error:
-        raise unusable(_KIND, backup_dir, error) from error
+        raise unusable_error(_KIND, backup_dir, error) from error
 
 
 def remove_unfinished(backup_dir: Path) -> None:
@@ -199,7 +199,7 @@ def remove_unfinished(backup_dir: Path) -> None:
         if not _is_unfinished(place):
             continue
         with contextlib.suppress(BlockingIOError, FileNotFoundError):  # it is in the making
-            lock_fd = _locked(place)
+            lock_fd = _lock(place)
             try:
                 shutil.rmtree(place)
             finally:
@@ -214,7 +214,7 @@ def _is_unfinished(place: Path) -> bool:
     return True
 
 
-def _locked(place: Path) -> int:
+def _lock(place: Path) -> int:
     lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

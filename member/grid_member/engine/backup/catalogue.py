@@ -6,8 +6,8 @@ from pathlib import Path
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import BACKUP
-from grid_member.engine.io.errors import unusable
-from grid_member.engine.storage.exchange import STORE, numbered
+from grid_member.engine.io.errors import unusable_error
+from grid_member.engine.storage.exchange import STORE, number_in
 from grid_member.engine.storage.identity import IDENTITY_FILE, read_identity
 from grid_member.engine.storage.manifest import MANIFEST_FILE, read_manifest
 
@@ -49,9 +49,9 @@ def began_in(place: Path, directory: Path) -> Path | None:
 def _backups(place: Path) -> list[Path]:
     """Return what is called a backup, the highest number first."""
     try:
-        found = {numbered(path.name, BACKUP): path for path in place.iterdir() if path.is_dir()}
+        found = {number_in(path.name, BACKUP): path for path in place.iterdir() if path.is_dir()}
     except OSError as error:
-        raise unusable("the directory of backups", place, error) from None
+        raise unusable_error("the directory of backups", place, error) from None
     return [found[number] for number in sorted(found, reverse=True) if number > 0]
 
 

@@ -22,7 +22,7 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import changed_log, put_records
 from grid_member.engine.lmdb.replay import Replay
@@ -49,7 +49,7 @@ from grid_member.engine.storage.manifest import (
     MANIFEST_FILE,
     Checksum,
     Manifest,
-    broken,
+    backup_error,
     file_checksum,
     read_manifest,
 )
@@ -98,7 +98,7 @@ def restore_once(backup: Path, directory: Path) -> Restoration | None:
             _check_restored(backup, directory)
             return None
     except OSError as error:
-        raise unusable("the directory", directory, error) from error
+        raise unusable_error("the directory", directory, error) from error
     return restore_backup(backup, directory)
 
 
@@ -124,18 +124,18 @@ def restore_backup(backup: Path, directory: Path) -> Restoration:
         manifest = read_manifest(backup)
         identity = _identity(backup, manifest)
     except OSError as error:
-        raise unusable("the backup", backup, error) from error
+        raise unusable_error("the backup", backup, error) from error
     try:
         _check_outside(directory)
         made = make_directories(directory)
         try:
             _check_empty(directory)
-            return _restored_locked(backup, manifest, identity, directory)
+            return _restore_locked(backup, manifest, identity, directory)
         except BaseException:
             _unmake(made)
             raise
     except (OSError, lmdb.Error) as error:
-        raise unusable("the directory", directory, error) from error
+        raise unusable_error("the directory", directory, error) from error
 
 
 def _check_outside(directory: Path) -> None:
@@ -147,14 +147,14 @@ def _check_outside(directory: Path) -> None:
             )
 
 
-def _restored_locked(
+def _restore_locked(
     backup: Path, manifest: Manifest, identity: StoreIdentity, directory: Path
 ) -> Restoration:
     had_lock = (directory / LOCK).exists()
     lock_fd = lock_directory(directory)
     try:
         _check_empty(directory)
-        return _restored(backup, manifest, identity, directory)
+        return _restore(backup, manifest, identity, directory)
     except BaseException:
         if not had_lock:
             # Whoever has opened it by now finds out that it is gone: see `lock_directory`.
@@ -171,7 +171,7 @@ def _unmake(made: list[Path]) -> None:
             path.rmdir()
 
 
-def _restored(
+def _restore(
     backup: Path, manifest: Manifest, identity: StoreIdentity, directory: Path
 ) -> Restoration:
     creating = clear_unfinished(directory)
@@ -181,7 +181,7 @@ def _restored(
             _copy(backup, name, checksum, creating)
         for shard in range(identity.shards):
             if not shard_path(creating, shard).is_dir():
-                raise broken(backup, f"it has no shard {shard}")
+                raise backup_error(backup, f"it has no shard {shard}")
             return_items_in_flight(shard_path(creating, shard), shard)
         member = uuid.uuid4()
         restored = RestoreOrigin(manifest.backup_id, str(backup.resolve()))
@@ -190,7 +190,7 @@ def _restored(
         sync_directory(creating)
     except lmdb.Error as error:
         # What was written has not gone yet: it can be told whether that has filled the disk.
-        problem = unusable("the directory", directory, error)
+        problem = unusable_error("the directory", directory, error)
         clear_unfinished(directory)
         raise problem from error
     except BaseException:
@@ -208,7 +208,7 @@ def _identity(backup: Path, manifest: Manifest) -> StoreIdentity:
     except FileNotFoundError:
         found = None
     if found is None or found != manifest.files.get(IDENTITY_FILE):
-        raise broken(backup, f"{IDENTITY_FILE} is not as it was written")
+        raise backup_error(backup, f"{IDENTITY_FILE} is not as it was written")
     return read_identity(backup / IDENTITY_FILE)
 
 
@@ -248,12 +248,12 @@ def _copy(backup: Path, name: str, expected: Checksum, creating: Path) -> None:
     digest, size_bytes = hashlib.sha256(), 0
     target = creating / name
     if ".." in target.parts or not target.is_relative_to(creating):
-        raise broken(backup, "its manifest names a file outside of it")
+        raise backup_error(backup, "its manifest names a file outside of it")
     target.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     try:
         source = (backup / name).open("rb")
     except FileNotFoundError:
-        raise broken(backup, f"{name} is missing") from None
+        raise backup_error(backup, f"{name} is missing") from None
     with source, _new_file(target) as copy:
         while piece := source.read(HASH_BYTES):
             digest.update(piece)
@@ -262,7 +262,7 @@ def _copy(backup: Path, name: str, expected: Checksum, creating: Path) -> None:
         copy.flush()
         os.fsync(copy.fileno())
     if Checksum(size_bytes, digest.hexdigest()) != expected:
-        raise broken(backup, f"{name} is not as it was written")
+        raise backup_error(backup, f"{name} is not as it was written")
     sync_directory(target.parent)
 
 

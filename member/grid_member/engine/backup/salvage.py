@@ -23,7 +23,12 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.errors import DamagedStoreError, foreign, newer, unusable
+from grid_member.engine.io.errors import (
+    DamagedStoreError,
+    foreign_error,
+    newer_error,
+    unusable_error,
+)
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb.check import check_pages
@@ -198,7 +203,7 @@ class _LockedStore:
             finish_exchange(self._directory)
         except (OSError, lmdb.Error) as error:
             self._release()
-            raise unusable("the directory", self._directory, error) from error
+            raise unusable_error("the directory", self._directory, error) from error
         except BaseException:
             self._release()
             raise
@@ -208,7 +213,7 @@ class _LockedStore:
         problem = None
         if isinstance(error, (OSError, lmdb.Error)):
             # Before what was written goes: it may have filled the disk.
-            problem = unusable("the directory", self._directory, error)
+            problem = unusable_error("the directory", self._directory, error)
         shutil.rmtree(self._directory / BUILDING, ignore_errors=True)
         self._release()
         if problem is not None:
@@ -256,11 +261,11 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             left = max(_all_left(pages, path, shard), key=lambda left: left.last, default=None)
             if left is None:
                 return None
-            for chunks in _grouped(_whole_chunks(pages, left.snapshot, left.base)):
+            for chunks in _groups(_whole_chunks(pages, left.snapshot, left.base)):
                 put_chunks(tables, left.base, chunks)
             put_base(tables, left.base, left.chunks)
             records = chain(_whole_records(pages, left.log, left.base), left.wal)
-            for group in _grouped(records):
+            for group in _groups(records):
                 put_records(tables, group)
     return left.last
 
@@ -283,9 +288,9 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_SalvagedState]:
                 # nothing was ever written
                 yield _SalvagedState(log, snapshot, sequence, chunks, 0, [])
         if chunks and chunks == _chunk_count(pages, snapshot, sequence):
-            yield _left(pages, log, snapshot, sequence, chunks, wal)
+            yield _salvaged_state(pages, log, snapshot, sequence, chunks, wal)
         # Before a snapshot replaced anything, the records tell everything.
-        from_the_first = _left(pages, log, snapshot, *NO_SNAPSHOT, wal)
+        from_the_first = _salvaged_state(pages, log, snapshot, *NO_SNAPSHOT, wal)
         if from_the_first.last:
             yield from_the_first
 
@@ -304,7 +309,7 @@ def _only_snapshot(pages: Pages, log: Root, snapshot: Root) -> tuple[int, int]:
     return NO_SNAPSHOT
 
 
-def _left(
+def _salvaged_state(
     pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, wal: _ReadWal
 ) -> _SalvagedState:
     last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
@@ -330,9 +335,9 @@ def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
         return
     kind, version, kept_shard = FORMAT.unpack(content)
     if kind != KIND or kept_shard != shard:
-        raise foreign(f"the log in {path}", "it is another one's")
+        raise foreign_error(f"the log in {path}", "it is another one's")
     if version > WAL_FORMAT:
-        raise newer(f"the log in {path}", version, WAL_FORMAT)
+        raise newer_error(f"the log in {path}", version, WAL_FORMAT)
 
 
 def _whole_chunks(pages: Pages, snapshot: Root, base: int) -> Iterator[tuple[int, bytes]]:
@@ -369,7 +374,7 @@ def _is_whole(decode: Callable[[bytes], object], data: bytes) -> bool:
     return True
 
 
-def _grouped(items: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+def _groups(items: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
     group: list[tuple[int, bytes]] = []
     size_bytes = 0
     for item in items:

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.identity import of_cluster
-from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def short(cluster: str) -> str:
     return cluster[:_SHORT]
 
 
-async def named(
+async def fix_cluster_id(
     client: NatsClient,
     settings: ClusterSettings,
     first_stream: str,
@@ -65,6 +65,6 @@ async def named(
 
 
 async def _cluster_id(client: NatsClient, cluster_name: str, first_stream: str) -> str:
-    info = await answered(client, f"STREAM.INFO.{first_stream}")
+    info = await ask_successfully(client, f"STREAM.INFO.{first_stream}")
     said = "\0".join(("grid cluster 1", cluster_name, str(info["created"])))
     return hashlib.sha256(said.encode()).hexdigest()[:_CHARACTERS]

@@ -46,9 +46,9 @@ class Footing(Twins):
             self._looking = asyncio.get_running_loop().create_task(self._look())
         return super().begin(identity, ends)
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Tell whether the directory is not there any more. Blocks, as the disk may."""
-        return self.ground is not None and (self.ground.wrote() or self.ground.look())
+        return self.ground is not None and (self.ground.check_write() or self.ground.look())
 
     async def end(self) -> None:
         """Watch no more."""
@@ -59,7 +59,7 @@ class Footing(Twins):
         await super().end()
 
     async def _look(self) -> None:
-        while not await asyncio.to_thread(self.gone):  # noqa: ASYNC110 - paths tell of no change
+        while not await asyncio.to_thread(self.is_gone):  # noqa: ASYNC110 - paths tell of no change
             await asyncio.sleep(LOOK_S)
         if self.ground is not None and self.ground.lost is not None:
             _log.error("%s", self.ground.lost)

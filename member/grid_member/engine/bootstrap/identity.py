@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
-from grid_member.engine.io.errors import damaged, newer, unusable
+from grid_member.engine.io.errors import damage_error, newer_error, unusable_error
 from grid_member.engine.io.files import close_files, replace_file, sync_directory
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.manifest import MANIFEST_FILE
@@ -99,7 +99,7 @@ def open_identity(directory: Path | None, *, cluster_name: str, member_name: str
             close_files(lock_fds)
             raise
     except OSError as error:
-        raise unusable("the directory", directory, error) from error
+        raise unusable_error("the directory", directory, error) from error
 
 
 def of_cluster(opened: OpenIdentity, cluster_name: str, cluster: str) -> OpenIdentity:
@@ -114,7 +114,7 @@ def of_cluster(opened: OpenIdentity, cluster_name: str, cluster: str) -> OpenIde
         try:
             _write_identity(path, identity, cluster_name)
         except OSError as error:
-            raise unusable("the directory", path, error) from error
+            raise unusable_error("the directory", path, error) from error
     return replace(opened, identity=identity)
 
 
@@ -161,7 +161,7 @@ def _next_identity(place: Path, cluster_name: str, member_name: str) -> MemberId
         identity = _read_identity(path, cluster_name)
         identity = replace(identity, incarnation=identity.incarnation + 1)
     elif (place / JETSTREAM).exists():
-        raise damaged(str(place), f"it holds no {IDENTITY_FILE}")
+        raise damage_error(str(place), f"it holds no {IDENTITY_FILE}")
     else:
         identity = _new_identity(member_name)
     _write_identity(path, identity, cluster_name)
@@ -187,7 +187,7 @@ def _read_identity(path: Path, cluster_name: str) -> MemberIdentity:
         if content["kind"] != _KIND:
             raise EngineError(f"{path} was not written by a grid-member: choose another directory")
         if content["format"] != IDENTITY_FORMAT:
-            raise newer(str(path), content["format"], IDENTITY_FORMAT)
+            raise newer_error(str(path), content["format"], IDENTITY_FORMAT)
         identity = MemberIdentity(
             uuid.UUID(content["uuid"]),
             int(content["incarnation"]),
@@ -196,7 +196,7 @@ def _read_identity(path: Path, cluster_name: str) -> MemberIdentity:
         )
         cluster = str(content["cluster"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(str(path), "it is not what a grid-member writes") from None
+        raise damage_error(str(path), "it is not what a grid-member writes") from None
     if cluster != cluster_name:
         raise EngineError(
             f"{path} belongs to the cluster {cluster!r}, this member to {cluster_name!r}: "

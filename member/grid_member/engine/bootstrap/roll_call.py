@@ -77,7 +77,7 @@ class RollCall:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._polling.__aexit__(*error)
 
-    def connected(self, client: NatsClient, apart: Callable[[], str | None]) -> None:
+    def watch_clusters(self, client: NatsClient, apart: Callable[[], str | None]) -> None:
         """Hear from now on of which clusters the others are.
 
         Args:
@@ -101,7 +101,7 @@ class RollCall:
         """Return what is waited for with who is there and who is not, as far as that is known."""
         if reason is None:
             return None
-        told, apart = self._told(), self._apart()
+        told, apart = self._absence(), self._apart()
         reason = reason if told is None else f"{reason} ({told})"
         return reason if apart is None else f"{apart}; {reason}"
 
@@ -121,13 +121,13 @@ class RollCall:
         said: str | None = None
         await asyncio.sleep(QUIET_S)
         while True:
-            told = self._told()
+            told = self._absence()
             if told not in {said, None}:
                 said = told
                 _log.warning("waiting for the other members: %s", told)
             await self._polling.await_change(QUIET_S)
 
-    def _told(self) -> str | None:
+    def _absence(self) -> str | None:
         seen = self._polling.seen
         if not self._polling.is_complete or all(seen.values()):
             return None

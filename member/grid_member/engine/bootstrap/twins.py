@@ -110,7 +110,7 @@ class Twins:
         return own
 
     @property
-    def told(self) -> str | None:
+    def conflict(self) -> str | None:
         """Which two processes were the same member lately; None: of none that is known."""
         said, at_s = self._seen
         return said if self._clock() - at_s < TOLD_S else None
@@ -136,7 +136,7 @@ class Twins:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
 
-    def found(self, error: TwinError) -> None:
+    def note_end(self, error: TwinError) -> None:
         """Hear why this process has to end."""
         if self._error is None:
             _log.error("%s", error)
@@ -178,7 +178,7 @@ class Twins:
             f"data in {younger.directory}, was started with a copy of the data of the one at "
             f"{older.address}, and ends"
         )
-        if said != self.told:
+        if said != self.conflict:
             _log.error("%s", said)
         self._seen = said, self._clock()
 
@@ -189,7 +189,7 @@ class Twins:
             if own is None or incarnation is None:
                 continue
             if incarnation.is_twin_of(own) and own.yields_to(incarnation):
-                self.found(twin_error(own, incarnation, incarnation.address))
+                self.note_end(twin_error(own, incarnation, incarnation.address))
 
 
 def _ends(incarnation: Incarnation) -> bytes:

@@ -172,17 +172,17 @@ def decode_message(data: bytes) -> ForwardMessage:
     return ForwardMessage(incarnation, session, number, Flag(flags), frames, heard)
 
 
-def broken(incarnation: bytes, session: int) -> ForwardMessage:
+def session_end(incarnation: bytes, session: int) -> ForwardMessage:
     """Return what ends a session, of whatever is known of it."""
     return ForwardMessage(incarnation, session, 0, Flag.BROKEN, [])
 
 
-def broken_for(data: bytes) -> ForwardMessage | None:
+def session_end_for(data: bytes) -> ForwardMessage | None:
     """Return what ends the session of a message that cannot be read; None if none can be told."""
     if len(data) < _WHOSE.size:
         return None
     _, incarnation, session = _WHOSE.unpack_from(data)
-    return broken(incarnation, session)
+    return session_end(incarnation, session)
 
 
 def frame_groups(frames: Iterable[Frame]) -> Iterator[list[Frame]]:

@@ -18,11 +18,11 @@ from grid_member.engine.forward.messages import (
     FORWARD_SERVERS,
     Flag,
     ForwardMessage,
-    broken,
-    broken_for,
     decode_message,
     encode_message,
     forward_subject,
+    session_end,
+    session_end_for,
 )
 from grid_member.engine.forward.server_session import ServerSession
 from grid_member.engine.state.fields import CodecError
@@ -67,8 +67,8 @@ class ForwardServer:
     def start(self) -> None:
         """Listen to lite members from now on."""
         self._subscriptions = [
-            self._client.subscribe(FORWARD_SERVERS, self._wanted),
-            self._client.subscribe(forward_subject(self._member), self._heard),
+            self._client.subscribe(FORWARD_SERVERS, self._answer_offers),
+            self._client.subscribe(forward_subject(self._member), self._take_messages),
         ]
         self._looked_s = self._loop.time()
         self._look()
@@ -122,14 +122,14 @@ class ForwardServer:
         """Forget a session."""
         self._sessions.pop(incarnation, None)
 
-    def _wanted(self, messages: Sequence[Message]) -> None:
+    def _answer_offers(self, messages: Sequence[Message]) -> None:
         if self.weak:
             return
         for message in messages:
             if message.reply and message.payload != self._member:  # who asks is another one
                 self._client.publish(message.reply, self._member)
 
-    def _heard(self, messages: Sequence[Message]) -> None:
+    def _take_messages(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if not message.reply:
                 continue  # nobody waits for an answer
@@ -139,7 +139,7 @@ class ForwardServer:
                 self._loop.call_exception_handler(
                     {"message": "what another member asks for failed", "exception": error}
                 )
-                ends = broken_for(message.payload)
+                ends = session_end_for(message.payload)
             if ends is not None:
                 self.say(message.reply, ends)
 
@@ -149,9 +149,9 @@ class ForwardServer:
             content = decode_message(message.payload)
         except CodecError as error:
             _log.warning("a member that asks said what cannot be read: %s", error)
-            return broken_for(message.payload)
+            return session_end_for(message.payload)
         session = self._sessions.get(content.incarnation)
-        ends = broken(content.incarnation, content.session)
+        ends = session_end(content.incarnation, content.session)
         if self._is_stalled:
             return ends
         begins = content.number == 1 and (session is None or content.session > session.session)

@@ -83,7 +83,7 @@ class ServerPoll:
         engine = self._engine
         if not self._hopes() or _in_time(engine.leased_until_s):
             left_s = self._deadline_s - self._loop.time() if self._deadline_s else 0.0
-            self._poll = engine.queue_poll(self._name, max(0.0, left_s), self._heard)
+            self._poll = engine.queue_poll(self._name, max(0.0, left_s), self._take_outcome)
         elif not self._waits():
             self._done(LATE)
 
@@ -95,7 +95,7 @@ class ServerPoll:
         if self._poll is not None:
             self._poll.cancel()
 
-    def _heard(self, outcome: Item | Refused | None) -> None:
+    def _take_outcome(self, outcome: Item | Refused | None) -> None:
         self._poll = None
         if isinstance(outcome, Item) and self._is_too_late(outcome):
             self._engine.queue_return(outcome)

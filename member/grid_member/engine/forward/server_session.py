@@ -24,7 +24,7 @@ from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
 from grid_member.engine.local.usage import encode_usage
-from grid_member.engine.nats.client.errors import WireError, unexpected
+from grid_member.engine.nats.client.errors import WireError, describe_unexpected
 from grid_member.engine.shard.answers import FAILED, StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
@@ -195,7 +195,7 @@ class ServerSession:
             self._soon()
             self._outcomes.append(Frame(FrameKind.NOT_TAKEN, frame.call))
             return
-        done = partial(self._done, self.session, frame.call)
+        done = partial(self._note_outcome, self.session, frame.call)
         try:
             self._carry_out(frame, done)
         except Exception as error:
@@ -264,7 +264,7 @@ class ServerSession:
             case _:
                 done(_NOT_KNOWN)
 
-    def _done(self, session: int, call: int, outcome: object) -> None:
+    def _note_outcome(self, session: int, call: int, outcome: object) -> None:
         """Send an outcome with the others of this tick."""
         if session != self.session:
             return  # a poll was cancelled when its session ended: this is none
@@ -341,7 +341,9 @@ def _usage(packing: asyncio.Future[bytes]) -> Entry | Refused:
     try:
         packed = packing.result()
     except Exception as error:
-        _log.error("another member is not told what structures hold: %s", unexpected(error))
+        _log.error(
+            "another member is not told what structures hold: %s", describe_unexpected(error)
+        )
         return _NOT_TOLD
     return Entry(packed, None) if len(packed) <= MAX_USAGE_BYTES else _TOO_MANY
 

@@ -43,7 +43,7 @@ class RepairOption(enum.Enum):
     """None does, and it is not in them: others went on with what was left."""
 
 
-def advised(
+def repair_advice(
     way: RepairOption | None, member: str, directory: Path | None, *, everywhere: bool
 ) -> str:
     """Return what follows where a stream is damaged.

@@ -19,7 +19,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
-from grid_member.engine.integrity.advice import RepairOption, advised
+from grid_member.engine.integrity.advice import RepairOption, repair_advice
 from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
@@ -210,7 +210,7 @@ class Damage:
                 if looked:
                     continue
             with contextlib.suppress(NatsError, ValueError, KeyError, TypeError, AttributeError):
-                self._found = self._settled(await copies_found(system, self._streams()))
+                self._found = self._without_elections(await copies_found(system, self._streams()))
                 self._looks.update(list(self._short))
                 if waiting:
                     self._tell()
@@ -218,7 +218,7 @@ class Damage:
                     looked = True
                     self._tell_own(own)
 
-    def _settled(self, found: Mapping[str, list[Copy]]) -> dict[str, list[Copy]]:
+    def _without_elections(self, found: Mapping[str, list[Copy]]) -> dict[str, list[Copy]]:
         """Return what is found without what a leader may mend that is being elected."""
         waiting = [
             (name, one.server) for name, copies in found.items() for one in copies if one.is_waiting
@@ -232,13 +232,13 @@ class Damage:
     def _tell(self) -> None:
         short = {name: error for name, error in self._short.items() if self._looks[name] >= LOOKS}
         places = places_of(self._found, self._lacking, short)
-        former, self.told = self.told, described(places, self._member, self._directory)
+        former, self.told = self.told, describe_damage(places, self._member, self._directory)
         self._everywhere = any(place.everywhere for place in places)
         if self.told not in {former, None}:
             _log.error("%s", self.told)
 
     def _tell_own(self, own: str) -> None:
-        damaged = _damaged(self._found, self._lacking)
+        damaged = _find_damaged(self._found, self._lacking)
         streams = sorted(stream for stream, servers in damaged.items() if own in servers)
         if streams:
             _log.error(
@@ -280,7 +280,7 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
     return found
 
 
-def described(
+def describe_damage(
     places: Mapping[_DamagedStream, list[str]], member: str, directory: Path | None
 ) -> str | None:
     """Return which streams are damaged on whose disks, and what to do; None: none is.
@@ -294,7 +294,7 @@ def described(
     for place, streams in places.items():
         names = ", ".join(streams)
         what = f"damaged data: records of {names} are missing on the disks of {place.members}"
-        advice = advised(place.way, member, directory, everywhere=place.everywhere)
+        advice = repair_advice(place.way, member, directory, everywhere=place.everywhere)
         told.append(what + advice)
     return "; ".join(told) or None
 
@@ -316,7 +316,7 @@ def places_of(
         ends = {copy.server for copy in found.get(stream, ()) if copy.last < error.sequence}
         servers.setdefault(stream, set()).update(ends or {_SOMEBODY})
     places: dict[_DamagedStream, list[str]] = {}
-    for stream, damaged in sorted(_damaged(found, servers).items()):
+    for stream, damaged in sorted(_find_damaged(found, servers).items()):
         copies = found.get(stream, ())
         copy_count = max((copy.copies for copy in copies), default=0)
         # One whose disk was emptied is another server since, and holds no further copy.
@@ -341,7 +341,7 @@ def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> RepairOp
     return RepairOption.ALONE
 
 
-def _damaged(
+def _find_damaged(
     found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
 ) -> dict[str, set[str]]:
     """Return the servers whose copies are damaged, by streams."""

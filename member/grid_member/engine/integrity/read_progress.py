@@ -46,7 +46,7 @@ class ReadLog:
         """The last record when it was read, or when it was told that one votes no more."""
 
     @property
-    def begun(self) -> bool:
+    def is_begun(self) -> bool:
         """Whether it has got a record of this start."""
         return last_of(self.state(), self._member) > self._own
 
@@ -58,7 +58,7 @@ class ReadLog:
         it since tells that nothing is missing.
         """
         state = self.state()
-        if self.servers is None or not self.begun or state.sequence <= self._since:
+        if self.servers is None or not self.is_begun or state.sequence <= self._since:
             return None
         return Watermark(self.created, last_of(state, self._member), state.sequence, self.servers)
 
@@ -72,7 +72,7 @@ class ReadLog:
             return None
         return Watermark(self.created, last_of(state, self._member), state.sequence, self.had)
 
-    def voted(self, servers: frozenset[str]) -> None:
+    def note_votes(self, servers: frozenset[str]) -> None:
         """Hear who votes now."""
         sequence = self.state().sequence
         if self.servers is not None and not self.servers <= servers:

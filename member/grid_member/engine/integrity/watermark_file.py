@@ -4,7 +4,7 @@ DIRECTORY/cluster/reached.json
 
 format     counts changes of the layout
 member     whose records the watermarks are of, its UUID
-logs       by the streams' names: the stream's `created`, incarnation and counter of the
+logs       by the streams' names: the stream's `creation_time`, incarnation and counter of the
            member's own last record, the sequence of the last one, the ids of those that voted
 """
 
@@ -14,7 +14,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.io.errors import newer, unusable
+from grid_member.engine.io.errors import newer_error, unusable_error
 
 if TYPE_CHECKING:
     import uuid
@@ -117,12 +117,12 @@ def read_watermarks(path: Path, member: uuid.UUID) -> dict[str, Watermark]:
     try:
         content = json.loads(path.read_bytes())
         if content["format"] != WATERMARK_FORMAT:
-            raise newer(str(path), content["format"], WATERMARK_FORMAT)
+            raise newer_error(str(path), content["format"], WATERMARK_FORMAT)
         found, noted_by = watermarks_of(content["logs"]), str(content["member"])
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise unusable("the file", path, error) from error
+        raise unusable_error("the file", path, error) from error
     except (ValueError, KeyError, TypeError, AttributeError):
         _log.warning("%s is damaged and ignored: how far this member has read is not known", path)
         return {}

@@ -28,7 +28,7 @@ from grid_member.engine.integrity.watermark_file import (
     read_watermarks,
     watermarks_of,
 )
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import replace_file
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
 from grid_member.engine.nats.client.errors import NatsError, ShortError
@@ -108,7 +108,7 @@ class Watermarks:
             EngineError: what was noted cannot be read, or written.
         """
         if self._path is not None:
-            await self._known(self._path, identity)
+            await self._read_known(self._path, identity)
 
     def begin(self, system: NatsClient, identity: MemberIdentity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
@@ -147,7 +147,7 @@ class Watermarks:
         # When nobody tells any more, as all stop at once, those are it that were told last.
         with contextlib.suppress(NatsError, TimeoutError):
             voting = await asyncio.wait_for(self._voting(system, identity), LEAVE_S)
-            self._voted(voting.ids)
+            self._note_votes(voting.ids)
         try:
             async with asyncio.timeout(END_S):
                 if self._writing is not None:
@@ -181,7 +181,7 @@ class Watermarks:
             return
         system, identity = self._connection
         name, member = stream.name, identity.uuid
-        noted = (await self._known(self._path, identity)).get(name)
+        noted = (await self._read_known(self._path, identity)).get(name)
         if noted is not None and not self._concerns(noted, name, created):
             noted = None
         former = self._read.get(name)
@@ -195,7 +195,7 @@ class Watermarks:
             if lost.servers <= (had or frozenset()):
                 raise ShortError(name, lost.sequence)
         if losses or (noted is None and not read.members):
-            told = await self._told(system, identity, name, created)
+            told = await self._ask_last(system, identity, name, created)
             if told > read.sequence:
                 raise ShortError(name, told)
         if losses:
@@ -241,13 +241,13 @@ class Watermarks:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NatsError(f"the servers do not tell who votes: {error!r}") from error
 
-    async def _known(self, path: Path, identity: MemberIdentity) -> dict[str, Watermark]:
+    async def _read_known(self, path: Path, identity: MemberIdentity) -> dict[str, Watermark]:
         async with self._reading:
             if self._watermarks is None:
                 self._watermarks = await asyncio.to_thread(_read, path, identity, bare=self._bare)
         return self._watermarks
 
-    async def _told(
+    async def _ask_last(
         self, system: NatsClient, identity: MemberIdentity, name: str, created: str
     ) -> int:
         """Return the last record of a log that was read by members that are there.
@@ -293,15 +293,15 @@ class Watermarks:
 
     async def _keep(self, system: NatsClient, identity: MemberIdentity, path: Path) -> None:
         with contextlib.suppress(EngineError):  # which whoever reads a log is told
-            await self._known(path, identity)
+            await self._read_known(path, identity)
         now_s, begun, due_s = asyncio.get_running_loop().time, False, -math.inf
         while True:
             await asyncio.sleep(LOOK_S if begun else BEGUN_S)
-            if not (begun or self._begun):
+            if not (begun or self._is_begun):
                 continue
             begun = True
             try:
-                changed = self._voted((await self._voting(system, identity)).ids)
+                changed = self._note_votes((await self._voting(system, identity)).ids)
             except NatsError as error:
                 _log.debug("it is not noted how far the logs are: %r", error)
                 continue
@@ -310,16 +310,16 @@ class Watermarks:
                 await self._note(path, identity.uuid)
 
     @property
-    def _begun(self) -> bool:
+    def _is_begun(self) -> bool:
         """Whether each log that was read has got a record of this start."""
-        return bool(self._read) and all(log.begun for log in self._read.values())
+        return bool(self._read) and all(log.is_begun for log in self._read.values())
 
-    def _voted(self, servers: frozenset[str]) -> bool:
+    def _note_votes(self, servers: frozenset[str]) -> bool:
         """Hear who votes now; return whether a log is to be noted anew for that."""
         changed = False
         for log in self._read.values():
             changed = changed or log.servers != servers
-            log.voted(servers)
+            log.note_votes(servers)
         return changed
 
     async def _note(self, path: Path, member: uuid.UUID) -> None:
@@ -369,7 +369,7 @@ def _read(path: Path, identity: MemberIdentity, *, bare: bool) -> dict[str, Wate
     try:
         replace_file(path, encode_marks(found, identity.uuid))
     except OSError as error:
-        raise unusable("the file", path, error) from error
+        raise unusable_error("the file", path, error) from error
     return found
 
 

@@ -53,7 +53,7 @@ def concerns(file: Path, now: datetime) -> list[Concern]:
 
     What cannot be read tells nothing: who uses it complains.
     """
-    return [concern for _, concern in _looked(file, now) if concern is not None]
+    return [concern for _, concern in _look(file, now) if concern is not None]
 
 
 def concerns_of_authorities(
@@ -68,7 +68,7 @@ def concerns_of_authorities(
         now: the time.
         certificate: who issued this one, or one behind it, matters; None: any of them.
     """
-    found = _looked(file, now)
+    found = _look(file, now)
     matter = _relevant([one for one, _ in found], certificate)
     told = [concern for one, concern in found if one in matter and concern is not None]
     return told if len(told) == len(matter) else []
@@ -121,7 +121,7 @@ def _relevant(authorities: list[Certificate], certificate: Path | None) -> list[
     return [one for one in authorities if one.subject in issuers] or authorities
 
 
-def _looked(file: Path, now: datetime) -> list[tuple[Certificate, Concern | None]]:
+def _look(file: Path, now: datetime) -> list[tuple[Certificate, Concern | None]]:
     found = _read(file)
     return [(one, _concern(number, len(found), one, now)) for number, one in enumerate(found, 1)]
 

@@ -30,7 +30,7 @@ def lock_directory(directory: Path) -> int:
         OSError: there is no such directory, or it cannot be written to.
     """
     until_s: float | None = None
-    while (lock_fd := _locked(directory)) is None:
+    while (lock_fd := _lock(directory)) is None:
         if until_s is None:
             until_s = time.monotonic() + LOCK_PATIENCE_S
             _log.info("%s is in use%s: waiting for that to end", directory, _by(directory / LOCK))
@@ -72,7 +72,7 @@ def lock_data(path: Path, directory: Path) -> int:
     return data_fd
 
 
-def _locked(directory: Path) -> int | None:
+def _lock(directory: Path) -> int | None:
     """Return the open lock; None when another process has it."""
     path = directory / LOCK
     while True:

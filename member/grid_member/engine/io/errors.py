@@ -54,12 +54,12 @@ class DamagedStoreError(EngineError):
     """A store of a member does not hold what was written: a recovery may get what is left."""
 
 
-def damaged(what: str, why: object) -> DamagedStoreError:
+def damage_error(what: str, why: object) -> DamagedStoreError:
     """Return the error of a store, or a part of one, that does not hold what was written."""
     return DamagedStoreError(f"{what} is foreign or damaged: {why}: {_RESTORE}")
 
 
-def failed(path: Path, error: Exception) -> EngineError:
+def open_error(path: Path, error: Exception) -> EngineError:
     """Return the error of a log that cannot be opened or read.
 
     It is damaged only if its content is the reason. What the system lacks at the moment, memory or
@@ -68,16 +68,16 @@ def failed(path: Path, error: Exception) -> EngineError:
     if isinstance(error, NewerError):
         return EngineError(f"the log in {path}: {error}")
     if isinstance(error, _CONTENT):
-        return damaged(f"the log in {path}", error)
-    return unusable("the log", path, error)
+        return damage_error(f"the log in {path}", error)
+    return unusable_error("the log", path, error)
 
 
-def foreign(what: str, why: object) -> EngineError:
+def foreign_error(what: str, why: object) -> EngineError:
     """Return the error of something in a store's place that no recovery may touch."""
     return EngineError(f"{what} is foreign or damaged: {why}: {_RESTORE}")
 
 
-def newer(what: str, found: object, known: int) -> EngineError:
+def newer_error(what: str, found: object, known: int) -> EngineError:
     """Return the error of a format that another version made."""
     return EngineError(
         f"{what} has format {found}, this version reads {known}: "
@@ -85,7 +85,7 @@ def newer(what: str, found: object, known: int) -> EngineError:
     )
 
 
-def unusable(what: str, path: Path, error: Exception) -> EngineError:
+def unusable_error(what: str, path: Path, error: Exception) -> EngineError:
     """Return the error of a directory or file that the system does not let the member use."""
     if isinstance(error, (MemoryError, lmdb.MemoryError)):
         error = OSError(errno.ENOMEM, "", str(path))

@@ -72,7 +72,7 @@ class Ground:
         if self.look():
             raise LostGroundError(self.lost)
 
-    def wrote(self) -> bool:
+    def check_write(self) -> bool:
         """Tell the same after a write; when they are not, what came of it shows the next start.
 
         Then they stay lost for this process, whatever comes back.
@@ -100,14 +100,14 @@ class Ground:
             try:
                 found = os.stat(path)
             except FileNotFoundError:
-                return self._told(f"{path} is gone")
+                return self._problem(f"{path} is gone")
             except OSError as error:
-                return self._told(f"{path} cannot be looked at: {error.strerror}")
+                return self._problem(f"{path} cannot be looked at: {error.strerror}")
             if found.st_ino != number or found.st_dev != device:
-                return self._told(f"{path} is another file")
-        return self._told("a file of it is gone") if self._unlinked() else None
+                return self._problem(f"{path} is another file")
+        return self._problem("a file of it is gone") if self._unlinked() else None
 
-    def _told(self, what: str) -> str:
+    def _problem(self, what: str) -> str:
         return (
             f"{self._directory} was removed, replaced or unmounted while the member ran ({what}): "
             f"{_REMEDY_OF_SEVERAL if self._of_several else _REMEDY}"

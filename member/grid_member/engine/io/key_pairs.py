@@ -147,7 +147,7 @@ def _unreadable(chain: bytes) -> str | None:
 
 
 def _mismatch(certificate: Path, chain: list[str], key: Path, password: str | None) -> str:
-    names = [_named(pem) for pem in chain]
+    names = [_name(pem) for pem in chain]
     for number, pem in enumerate(chain[1:], 2):
         if _fits(pem, key, password):
             return (
@@ -158,7 +158,7 @@ def _mismatch(certificate: Path, chain: list[str], key: Path, password: str | No
     return f"is not the key of the certificate in {certificate}{names[0]}"
 
 
-def _named(pem: str) -> str:
+def _name(pem: str) -> str:
     name = common_name(ssl.PEM_cert_to_DER_cert(pem))
     return f" (CN={name})" if name else ""
 

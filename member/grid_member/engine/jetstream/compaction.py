@@ -22,7 +22,7 @@ from grid_member.engine.jetstream.snapshots import (
     look_at,
     purge,
 )
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ class Compactor:
         return max(SLACK_BYTES, GARBAGE * self._live_bytes)
 
     def _begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._tried(work))
-        self._task.add_done_callback(self._ended)
+        self._task = asyncio.get_running_loop().create_task(self._try(work))
+        self._task.add_done_callback(self._note_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -149,7 +149,7 @@ class Compactor:
             )
             self._rest(RETRY_S)
 
-    async def _tried(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+    async def _try(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         try:
             await work()
         except OvertakenError as error:
@@ -161,7 +161,7 @@ class Compactor:
 
     async def _look(self) -> None:
         """Find out whether a snapshot is due and this member is to make it."""
-        info = await answered(self._client, f"STREAM.INFO.{self._stream}")
+        info = await ask_successfully(self._client, f"STREAM.INFO.{self._stream}")
         held = await look_at(self._client, self._stream)
         # Asked for before the snapshot was: what comes meanwhile makes no log begin earlier.
         first, end = info["state"]["first_seq"], held.end
@@ -169,8 +169,8 @@ class Compactor:
         other = False
         if end is not None and (first <= end.log or held.first < end.first):
             # Whoever made the snapshot has not come to this yet, or never will.
-            other = not await self._purged(end)
-            info = await answered(self._client, f"STREAM.INFO.{self._stream}")
+            other = not await self._purge(end)
+            info = await ask_successfully(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
         under_way = self._under_way(held)
@@ -191,7 +191,7 @@ class Compactor:
         else:
             self._held = held
 
-    async def _purged(self, end: SnapshotEnd) -> bool:
+    async def _purge(self, end: SnapshotEnd) -> bool:
         """Purge what a snapshot replaces; return whether it is of the log that is there."""
         try:
             await purge(self._client, self._stream, end)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.jetstream.local_leader import LocalLeader
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
-from grid_member.engine.nats.client.errors import NatsError, unexpected
+from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.nats.client.wire import status
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class StreamConsumer:
         while not self._ended:
             await self._complete.wait()
             self._broken.clear()
-            made = await self._made()
+            made = await self._make_consumer()
             if made:
                 await self._consume()
             self._leave()
@@ -165,7 +165,7 @@ class StreamConsumer:
         finally:
             staying.cancel()  # from here on it changes nothing any more
 
-    async def _made(self) -> bool:
+    async def _make_consumer(self) -> bool:
         """Make a consumer; False when there is none to go on with."""
         try:
             await self._create()
@@ -283,7 +283,7 @@ class StreamConsumer:
         try:
             self._take(fed)
         except Exception as error:
-            what = unexpected(error)
+            what = describe_unexpected(error)
             _log.error("%s could not be applied and is read anew: %s", self._stream, what)
             self._broken.set()
             self._complete.clear()
@@ -293,7 +293,7 @@ class StreamConsumer:
         if message.reply:
             self._client.publish(message.reply, b"")
             return
-        told = _told(message.headers)
+        told = _header_values(message.headers)
         if stalled := told.get(b"Nats-Consumer-Stalled"):
             self._client.publish(stalled, b"")
         if int(told.get(b"Nats-Last-Consumer", consumed)) != consumed:
@@ -304,7 +304,7 @@ class StreamConsumer:
             self._complete.clear()
 
 
-def _told(headers: bytes) -> dict[bytes, bytes]:
+def _header_values(headers: bytes) -> dict[bytes, bytes]:
     """Return what a message's headers say, by their names as the servers write them."""
     lines = (line.partition(b":") for line in headers.split(b"\r\n"))
     return {name: value.strip() for name, _, value in lines}

@@ -20,7 +20,7 @@ from grid_member.engine.jetstream.compaction import RECORD_BYTES, Compactor
 from grid_member.engine.jetstream.consumer import StreamConsumer
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.publisher import Publisher
-from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
+from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
 from grid_member.engine.jetstream.retry import await_growth
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log.log import RecordConsumer
@@ -72,13 +72,13 @@ _SHORT: Final = (
 class SharedRecordConsumer(RecordConsumer, Protocol):
     """A consumer whose records may be lost from sight."""
 
-    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Take records of which nobody can tell what became, or will."""
 
-    def room(self) -> None:
+    def send_waiting(self) -> None:
         """Hear that further records may be sent."""
 
-    def lost(self) -> None:
+    def reload(self) -> None:
         """Hear that records which were not seen are purged: the state is in a snapshot."""
 
 
@@ -154,7 +154,7 @@ class JetStreamLog:
         self._clock_skew = ClockSkew()
         incarnation = f"{member.hex()}-{secrets.token_hex(INCARNATION_BYTES)}"
         self._messages = StreamConsumer(
-            client, stream, incarnation, stream_consumer, self._take_messages, self._lost
+            client, stream, incarnation, stream_consumer, self._take_messages, self._note_loss
         )
 
     @property
@@ -189,7 +189,7 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        with closing(replayed(*self._read())) as steps:
+        with closing(replay_log(*self._read())) as steps:
             for step in steps:
                 try:
                     if isinstance(step, SnapshotChunk):
@@ -205,9 +205,9 @@ class JetStreamLog:
                 self._stored_bytes += len(step.payload) + RECORD_BYTES
 
     def _read(self) -> tuple[ReplaySource, str, Callable[[str], None], GiveUp]:
-        return self._source, self._stream, self._begun, self._lost_log
+        return self._source, self._stream, self._note_begin, self._lost_log
 
-    def _begun(self, created: str) -> None:
+    def _note_begin(self, created: str) -> None:
         self.created = created
 
     def start(self, consumer: RecordConsumer) -> None:
@@ -260,7 +260,7 @@ class JetStreamLog:
         """Send those records no more: they are in the log."""
         self._publisher.forget(counters)
 
-    def connected(self) -> None:
+    def reconnect(self) -> None:
         """Go on over a new connection to the server."""
         self._messages.renew()
         self._publisher.republish()
@@ -291,19 +291,19 @@ class JetStreamLog:
             return
         batch: list[Committed] = []
         try:
-            batch.extend(map(self._committed, messages))  # up to the one that is damaged
+            batch.extend(map(self._commit, messages))  # up to the one that is damaged
         except EngineError as error:
             self.fail(error)
         if self.refusal is not None and not self._damaged:
             self._contact(batch)
-        consumer.committed(batch)
+        consumer.take_committed(batch)
         self._publisher.note_quorum()
         if not self.crowded:
-            consumer.room()
+            consumer.send_waiting()
         if self._returned_s >= 0:
             self._batch_returned()
 
-    def _committed(self, message: StreamMessage) -> Committed:
+    def _commit(self, message: StreamMessage) -> Committed:
         sequence, timestamp_ms, payload = message
         self._compactor.count_record(len(payload))
         try:
@@ -348,15 +348,15 @@ class JetStreamLog:
         wrong = "" if isinstance(error, NewerError) else " is damaged"
         return EngineError(f"{what} of log {self._stream}{wrong}: {error}")
 
-    def _lost(self) -> None:
+    def _note_loss(self) -> None:
         if self._consumer is not None:
-            self._consumer.lost()
+            self._consumer.reload()
 
     # To the stream
 
     def _reject(self, record: Record, refused: Refused) -> None:
         if self._consumer is not None:
-            self._consumer.rejected([record], refused)
+            self._consumer.take_rejected([record], refused)
 
     def _give_up_all(self) -> None:
         self._give_up(self.withdraw(), always=True)
@@ -370,4 +370,4 @@ class JetStreamLog:
             told = filter(None, (trouble, _SHORT if self._distrusted else _NO_QUORUM))
             self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(told))
         if self._consumer is not None and (records or always):
-            self._consumer.unknown(records, self.refusal)
+            self._consumer.take_unknown(records, self.refusal)

@@ -111,7 +111,7 @@ def look(client: BlockingClient, stream: str) -> LogComparison:
         NatsError: nobody leads one of the streams.
     """
     call = f"STREAM.MSG.GET.{snapshot_stream(stream)}"
-    end = end_of(stream, _asked(client, call, end_request(stream)))
+    end = end_of(stream, _ask(client, call, end_request(stream)))
     snapshots = info(client, snapshot_stream(stream))
     log = info(client, stream)
     return LogComparison(log, snapshots, end, time_in(client, stream, log["state"], end))
@@ -127,7 +127,7 @@ def time_in(
     """
     if end is None or not end.is_in(state):
         return None
-    return record_ms(stream, _asked(client, f"STREAM.MSG.GET.{stream}", record_request(end)))
+    return record_ms(stream, _ask(client, f"STREAM.MSG.GET.{stream}", record_request(end)))
 
 
 def info(client: BlockingClient, stream: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def info(client: BlockingClient, stream: str) -> dict[str, Any]:
         NatsError: nobody leads it.
     """
     call = f"STREAM.INFO.{stream}"
-    return _accepted(call, _asked(client, call, {}))
+    return _checked_answer(call, _ask(client, call, {}))
 
 
 def give_up_lost(
@@ -208,15 +208,15 @@ def _put(
     put_outcome(stream, json.loads(answer.payload))
 
 
-def _asked(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+def _ask(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
     """Ask what changes nothing, so that it can be asked again."""
     for try_s in TRIES_S:
         with contextlib.suppress(RequestTimeoutError):
-            return _answered(client, call, request, try_s)
-    return _answered(client, call, request)
+            return _answer(client, call, request, try_s)
+    return _answer(client, call, request)
 
 
-def _answered(
+def _answer(
     client: BlockingClient,
     call: str,
     request: dict[str, Any],
@@ -239,10 +239,10 @@ def api(
     Raises:
         NatsError: it is an error, or there is none.
     """
-    return _accepted(call, _answered(client, call, request, timeout_s))
+    return _checked_answer(call, _answer(client, call, request, timeout_s))
 
 
-def _accepted(call: str, answer: dict[str, Any]) -> dict[str, Any]:
+def _checked_answer(call: str, answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
         raise NatsError(f"{call}: {answer['error'].get('description', 'refused')}")
     return answer

@@ -17,7 +17,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.nats.admin.streams import asked
+from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.nats.client.errors import NatsError, WireError
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.machine import COUNTER_WINDOW
@@ -274,7 +274,7 @@ class Publisher:
         """Publish again what the leader must have lost: it has heard of a quorum since."""
         silence_s = 0.0  # without a leader nobody takes anything, which does no harm
         with contextlib.suppress(NatsError):
-            info = await asked(self._client, f"STREAM.INFO.{self._stream}")
+            info = await ask(self._client, f"STREAM.INFO.{self._stream}")
             silence_s = quorum_silence_s(info.get("cluster") or {})
         self._held = silence_s > SILENT_S
         for sent in self._due(asyncio.get_running_loop().time()):

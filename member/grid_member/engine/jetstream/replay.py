@@ -57,7 +57,7 @@ def _ignore(_: str) -> None:
     """Hear of what is of no matter."""
 
 
-def replayed(
+def replay_log(
     source: ReplaySource,
     stream: str,
     made: Callable[[str], None] = _ignore,
@@ -128,7 +128,7 @@ def _read_snapshot(
 
 def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[StreamMessage]:
     """Yield every message of a stream that comes behind `after`, up to `last`."""
-    server, name, messages = _consumed(client, stream, after)
+    server, name, messages = _consume(client, stream, after)
     idle = 0
     for message in messages:
         if message.headers and status(message.headers) is not None:
@@ -150,9 +150,7 @@ def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterato
     _leave(client, stream, name)
 
 
-def _consumed(
-    client: BlockingClient, stream: str, after: int
-) -> tuple[str, str, Iterator[Message]]:
+def _consume(client: BlockingClient, stream: str, after: int) -> tuple[str, str, Iterator[Message]]:
     """Return the server of a consumer that sends something, the consumer, and what it sends."""
     server = ""
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ async def await_growth(client: NatsClient, error: ShortError, delay_s: float) ->
     ends_s = now_s() + delay_s
     while True:
         try:
-            found = _told(await answered(client, f"STREAM.INFO.{error.stream}"), error.sequence)
+            found = _log_length(
+                await ask_successfully(client, f"STREAM.INFO.{error.stream}"), error.sequence
+            )
         except NoStreamError:
             return  # a rescue deleted it
         except (NatsError, ValueError, KeyError, TypeError, AttributeError):
@@ -59,7 +61,7 @@ async def await_growth(client: NatsClient, error: ShortError, delay_s: float) ->
         await asyncio.sleep(min(ASK_S, left_s))
 
 
-def _told(info: Mapping[str, Any], sequence: int) -> _LogLength:
+def _log_length(info: Mapping[str, Any], sequence: int) -> _LogLength:
     servers, short = frozenset[str](), int(info["state"]["last_seq"]) < sequence
     if cluster := info.get("cluster"):
         replicas = cluster.get("replicas") or ()

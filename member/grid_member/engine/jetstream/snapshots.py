@@ -24,8 +24,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.io.errors import newer
-from grid_member.engine.nats.admin.streams import answered, asked
+from grid_member.engine.io.errors import newer_error
+from grid_member.engine.nats.admin.streams import ask, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state import codec, snapshot
 
@@ -129,7 +129,7 @@ def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
         message = answer["message"]
         fields = json.loads(base64.b64decode(message["data"], validate=True))
         if int(fields["format"]) > FORMAT:
-            raise newer(snapshot_stream(stream), fields["format"], FORMAT)
+            raise newer_error(snapshot_stream(stream), fields["format"], FORMAT)
         log_ms = fields.get("log_ms")
         end = SnapshotEnd(*(int(fields[name]) for name in _END_FIELDS))
         end = end._replace(log_ms=None if log_ms is None else int(log_ms))
@@ -208,9 +208,9 @@ async def look_at(client: NatsClient, stream: str) -> StoredSnapshots:
         NatsError: nobody leads it now, or it changes.
     """
     name = snapshot_stream(stream)
-    info = await answered(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
+    info = await ask_successfully(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
     state = info["state"]
-    end = end_of(stream, await asked(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
+    end = end_of(stream, await ask(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
     if end is not None and end.place > state["last_seq"]:
         raise OvertakenError(f"{name} changes")
     tails = [subject.rpartition(".")[2] for subject in state.get("subjects") or {}]
@@ -245,13 +245,13 @@ async def check_log(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
         NatsError: nobody leads it.
     """
     for _ in range(LOG_LOOKS):
-        state = (await answered(client, f"STREAM.INFO.{stream}"))["state"]
+        state = (await ask_successfully(client, f"STREAM.INFO.{stream}"))["state"]
         if state["last_seq"] < end.log:
             raise OvertakenError(f"{stream} is another one than the image of {end.log} is of")
         if not end.is_in(state):
             return
         call = f"STREAM.MSG.GET.{stream}"
-        record = await asked(client, call, record_request(end), RECORD_S)
+        record = await ask(client, call, record_request(end), RECORD_S)
         found_ms = record_ms(stream, record)
         if found_ms == end.log_ms:
             return
@@ -318,7 +318,7 @@ class SnapshotWriter:
         for claim in self._held.claims:
             if end is None or claim != end.first:
                 request = {"filter": f"grid.image.{self._stream}.{claim}"}
-                await answered(
+                await ask_successfully(
                     self._client, f"STREAM.PURGE.{snapshot_stream(self._stream)}", request
                 )
 
@@ -339,8 +339,8 @@ class SnapshotWriter:
 
 
 async def _purge(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
-    await answered(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
-    await answered(client, f"STREAM.PURGE.{snapshot_stream(stream)}", {"seq": end.first})
+    await ask_successfully(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
+    await ask_successfully(client, f"STREAM.PURGE.{snapshot_stream(stream)}", {"seq": end.first})
 
 
 async def _chunks(content: Snapshot) -> AsyncIterator[bytes]:

@@ -15,7 +15,7 @@ import lmdb
 from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import LOG_ERRORS, DamagedStoreError, damaged, failed
+from grid_member.engine.io.errors import LOG_ERRORS, DamagedStoreError, damage_error, open_error
 from grid_member.engine.lmdb.pages import Pages, open_file
 
 if TYPE_CHECKING:
@@ -40,24 +40,26 @@ def check_pages(path: Path, *, may_lose: bool = True) -> None:
     try:
         problems = verify(str(path))  # type: ignore[no-untyped-call]
     except FileNotFoundError:
-        raise damaged(str(path), "it holds no log") from None
+        raise damage_error(str(path), "it holds no log") from None
     except LOG_ERRORS as error:
-        raise failed(path, error) from error
+        raise open_error(path, error) from error
     if may_lose:
         problems = [problem for problem in problems if not _LOST.fullmatch(problem)]
     if problems:
         # Not in the words of the check: they may have bytes of a page in them, which may be data.
         found = _PAGE_NUMBER.search(" ".join(problems))
         place = f"page {found[1]}" if found else "its root page"
-        raise damaged(f"the log in {path}", f"its pages contradict each other, first at {place}")
+        raise damage_error(
+            f"the log in {path}", f"its pages contradict each other, first at {place}"
+        )
 
 
-def explained(path: Path, error: Exception) -> EngineError:
+def explained_error(path: Path, error: Exception) -> EngineError:
     """Return the error of a log that cannot be opened or read.
 
     What LMDB says does not always tell whether the content is the reason; the pages do.
     """
-    problem = failed(path, error)
+    problem = open_error(path, error)
     if not isinstance(error, lmdb.Error) or isinstance(problem, DamagedStoreError):
         return problem
     try:
@@ -82,7 +84,7 @@ def check_size(path: Path, limit_bytes: int) -> None:
         claimed_bytes = Pages(file).claimed_bytes
     if claimed_bytes > limit_bytes:
         counted = f"its root page counts {claimed_bytes} bytes of pages"
-        raise damaged(f"the log in {path}", counted)
+        raise damage_error(f"the log in {path}", counted)
 
 
 def check_length(path: Path, environment: lmdb.Environment) -> None:
@@ -104,5 +106,5 @@ def check_length(path: Path, environment: lmdb.Environment) -> None:
         check_pages(path, may_lose=False)
     except DamagedStoreError as error:
         cut = f"the file is cut, {found_bytes} of {size_bytes} bytes are left"
-        raise damaged(f"the log in {path}", cut) from error
+        raise damage_error(f"the log in {path}", cut) from error
     os.truncate(file, size_bytes)

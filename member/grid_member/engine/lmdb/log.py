@@ -35,7 +35,7 @@ from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.space import RESERVE_BYTES, Space
 from grid_member.engine.lmdb.wal import WAL_BYTES, Wal
 from grid_member.engine.lmdb.writer import Writer
-from grid_member.engine.log.log import committed_at, parted
+from grid_member.engine.log.log import committed_at, split_notes
 from grid_member.engine.state.operation_table import OPERATIONS
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class LmdbLog:
         """Finish the records that were taken, then close LMDB."""
         self._inbox.close()
         if self._writer is not None:
-            await self._writer.ended()
+            await self._writer.await_end()
         self._wal.close()
         self._close()
 
@@ -219,13 +219,13 @@ class LmdbLog:
             self._refuse("the disk is full, but for what cleaning the log takes")
         refused: list[Record] = []
         if self.refusal is not None:
-            refused, group = parted(group)
+            refused, group = split_notes(group)
         error = self._attempt(group)
         if isinstance(error, LostGroundError):
             refused += group
         elif error is not None:
             self._refuse(error)
-            growing, group = parted(group)
+            growing, group = split_notes(group)
             refused += growing
             self._space.release()
             if self._attempt(group) is not None:
@@ -253,7 +253,7 @@ class LmdbLog:
                 kept = self._is_kept(sequence + len(values), values[-1])
                 if not kept:
                     return error if kept is False else EngineError(_UNKNOWN)
-        if self.ground.wrote():
+        if self.ground.check_write():
             self._refuse(self.ground.lost)
             return LostGroundError(_UNKNOWN)
         self._sequence += len(group)
@@ -264,7 +264,7 @@ class LmdbLog:
             self._failing = False
             _log.warning("the log of shard %d takes writes again", self._shard)
         batch = committed_at(group, sequence + 1, timestamp_ms)
-        self._tell(lambda consumer: consumer.committed(batch))
+        self._tell(lambda consumer: consumer.take_committed(batch))
         return None
 
     def _is_kept(self, sequence: int, value: bytes) -> bool | None:
@@ -285,7 +285,7 @@ class LmdbLog:
         while isinstance(kept, Exception):
             self._refuse(f"it cannot be read back: {kept}")
             # what is in the batch waits for nothing now
-            self._tell(lambda consumer: consumer.committed(()))
+            self._tell(lambda consumer: consumer.take_committed(()))
             if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
                 return None
             kept = self._read_back(sequence, value)
@@ -327,7 +327,7 @@ class LmdbLog:
 
     def _reject(self, records: list[Record], refusal: Refused | None = None) -> None:
         refusal = refusal or self.refusal or Refused(Reason.UNAVAILABLE, _REFUSED)
-        self._tell(lambda consumer: consumer.rejected(records, refusal))
+        self._tell(lambda consumer: consumer.take_rejected(records, refusal))
 
     # Room
 
@@ -353,7 +353,7 @@ class LmdbLog:
             self.refusal = None
         elif self._job is None and self._space.worth_compacting(self._stored_bytes):
             # the consumer asks whether a snapshot is wanted
-            self._tell(lambda consumer: consumer.committed(()))
+            self._tell(lambda consumer: consumer.take_committed(()))
 
     def _fits(self, group: list[Record], size_bytes: int) -> bool:
         """Tell whether the disk has room for what the group stores; purging makes some."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.io.errors import LOG_ERRORS, damaged
-from grid_member.engine.lmdb.check import explained
+from grid_member.engine.io.errors import LOG_ERRORS, damage_error
+from grid_member.engine.lmdb.check import explained_error
 from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb.values import unpack_record
 from grid_member.engine.lmdb.wal import read_wal
@@ -49,7 +49,7 @@ class Replay:
             yield from self._records(base)
             yield from self._behind()
         except LOG_ERRORS as error:
-            raise explained(self._path, error) from error
+            raise explained_error(self._path, error) from error
 
     def _read_snapshot(self, base: int, chunks: int) -> Iterator[Sequence[Part]]:
         tables = self._tables
@@ -57,7 +57,7 @@ class Replay:
             for number in range(chunks):
                 data = transaction.get(CHUNK.pack(base, number))
                 if data is None:
-                    raise self._damaged(f"chunk {number} is gone")
+                    raise self._damage_error(f"chunk {number} is gone")
                 self.stored_bytes += len(data)
                 yield codec.decode_parts(data)
 
@@ -71,12 +71,12 @@ class Replay:
                 key, value = cursor.item()
                 sequence = SEQUENCE.unpack(key)[0]
                 if sequence != self.sequence + 1:
-                    raise self._damaged(f"record {self.sequence + 1} is missing")
-                yield self._committed(sequence, value)
+                    raise self._damage_error(f"record {self.sequence + 1} is missing")
+                yield self._commit(sequence, value)
                 found = cursor.next()
         if first + count - 1 > self.sequence:
             # A damaged page may pass for an empty one, and its neighbours hide it at the end.
-            raise self._damaged(f"record {self.sequence + 1} is missing")
+            raise self._damage_error(f"record {self.sequence + 1} is missing")
 
     def _behind(self) -> Iterator[Committed]:
         self.salt = self._tables.salt()
@@ -84,19 +84,19 @@ class Replay:
             return
         found = read_wal(self._path, self.salt, self.sequence)
         if found is None:
-            raise self._damaged("its tail is gone, or cut")
+            raise self._damage_error("its tail is gone, or cut")
         self.wal = found.values
         for value in found.values:
-            yield self._committed(self.sequence + 1, value)
+            yield self._commit(self.sequence + 1, value)
         if found.gap:
-            raise self._damaged(f"record {self.sequence + 1} is missing in its tail")
+            raise self._damage_error(f"record {self.sequence + 1} is missing in its tail")
 
-    def _committed(self, sequence: int, value: bytes) -> Committed:
+    def _commit(self, sequence: int, value: bytes) -> Committed:
         timestamp_ms, record = unpack_record(sequence, value)
         self.sequence = sequence
         self.timestamp_ms = max(self.timestamp_ms, timestamp_ms)
         self.stored_bytes += len(value)
         return Committed(sequence, timestamp_ms, record)
 
-    def _damaged(self, what: object) -> EngineError:
-        return damaged(f"the log in {self._path}", what)
+    def _damage_error(self, what: object) -> EngineError:
+        return damage_error(f"the log in {self._path}", what)

@@ -11,8 +11,14 @@ from typing import Final, TypeAlias
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import LOG_ERRORS, damaged, failed, foreign, newer
-from grid_member.engine.lmdb.check import check_length, check_size, explained
+from grid_member.engine.io.errors import (
+    LOG_ERRORS,
+    damage_error,
+    foreign_error,
+    newer_error,
+    open_error,
+)
+from grid_member.engine.lmdb.check import check_length, check_size, explained_error
 from grid_member.engine.lmdb.values import pack_base, pack_salt, unpack_base, unpack_salt
 
 LOG_FORMAT: Final = 1
@@ -168,16 +174,16 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
         with (path / DATA_FILE).open("rb+") as file:
             size_bytes = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
-        raise damaged(str(path), "it holds no log") from None
+        raise damage_error(str(path), "it holds no log") from None
     except OSError as error:
-        raise failed(path, error) from error
+        raise open_error(path, error) from error
     if size_bytes == 0:
-        raise damaged(f"the log in {path}", "it is empty")  # LMDB would fill it
+        raise damage_error(f"the log in {path}", "it is empty")  # LMDB would fill it
     try:
         check_size(path, max(map_size_bytes, MAP_SIZE_BYTES))
         environment = environments(path, map_size_bytes, False)
     except LOG_ERRORS as error:
-        raise explained(path, error) from error
+        raise explained_error(path, error) from error
     try:
         check_length(path, environment)
         tables = Tables(environment)
@@ -187,7 +193,7 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
         raise
     except LOG_ERRORS as error:
         environment.close()
-        raise explained(path, error) from error
+        raise explained_error(path, error) from error
     return tables
 
 
@@ -195,8 +201,8 @@ def _check_format(tables: Tables, path: Path, shard: int) -> None:
     with tables.environment.begin(tables.meta) as transaction:
         kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
     if kind != KIND:
-        raise foreign(f"the log in {path}", "it is not a member's")
+        raise foreign_error(f"the log in {path}", "it is not a member's")
     if version not in (LOG_FORMAT, WAL_FORMAT):
-        raise newer(f"the log in {path}", version, WAL_FORMAT)
+        raise newer_error(f"the log in {path}", version, WAL_FORMAT)
     if kept_shard != shard:
-        raise foreign(f"the log in {path}", f"it belongs to shard {kept_shard}")
+        raise foreign_error(f"the log in {path}", f"it belongs to shard {kept_shard}")

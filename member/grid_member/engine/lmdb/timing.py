@@ -20,7 +20,7 @@ TimeReport: TypeAlias = "Callable[[float], None]"
 """Takes the seconds of one commit that succeeded, on the thread that made it."""
 
 
-def timed(told: TimeReport, environments: Environments = open_environment) -> Environments:
+def timed_opener(told: TimeReport, environments: Environments = open_environment) -> Environments:
     """Return what opens LMDB and tells of every commit, those of the compaction too."""
 
     def opened(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:

@@ -25,7 +25,7 @@ class Writer:
         self._over = asyncio.Event()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    async def ended(self) -> None:
+    async def await_end(self) -> None:
         """Return when the work is over."""
         await self._over.wait()
 

@@ -98,7 +98,7 @@ class LocalEngine(MapSide):
             raise EngineError("an engine starts once: make a new one")
         self._loop = get_running_loop()
         try:
-            await self._shards.begin(self._arrived)
+            await self._shards.begin(self._note_arrivals)
         except BaseException:
             self._loop = None  # a store that was recovered meanwhile may be opened
             raise
@@ -120,7 +120,7 @@ class LocalEngine(MapSide):
         self._queues.begin("queue", self._structures.queue_settings)
         for shard in self.shards:
             await shard.settle()
-        await self._shards.opened()
+        await self._shards.note_open()
         self._refusal = None
         self._begin_expiry()
 
@@ -141,7 +141,7 @@ class LocalEngine(MapSide):
         await self._settle()
         await self._deliveries.drain()
         await self._settle()
-        self._drained()
+        self._on_drained()
         await self._shards.close()
 
     def end_polls(self) -> None:
@@ -192,7 +192,7 @@ class LocalEngine(MapSide):
                 return
             shard, max_size = self._queues.shard(name, settings.persistent), settings.max_size
             if self._queues.changed:
-                done = self._queues.counted(name, shard, settings.persistent, done)
+                done = self._queues.counting(name, shard, settings.persistent, done)
             else:
                 self._note_queue_way(name, shard, max_size)
         if content_type is not None:
@@ -275,7 +275,7 @@ class LocalEngine(MapSide):
             self._expiry = ExpiryRounds(self.shards, self._now_of, self._loop)
             self._expiry.start()
 
-    def _drained(self) -> None:
+    def _on_drained(self) -> None:
         """Hear that a stop has finished what was begun; the logs are closed next."""
 
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
@@ -295,7 +295,7 @@ class LocalEngine(MapSide):
         settings = self._structures.queue_settings(name)
         return None if settings is None else self._queues.shard(name, settings.persistent)
 
-    def _arrived(self, shard: Shard, names: set[str]) -> None:
+    def _note_arrivals(self, shard: Shard, names: set[str]) -> None:
         for name in names:
             polls = self._polls.get(name)
             if polls is not None:

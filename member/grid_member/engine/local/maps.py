@@ -74,7 +74,7 @@ class MapSide(SystemSide):
             return
         shard = self._maps.shard(name, settings.persistent)
         if self._maps.changed:
-            done = self._maps.counted(name, shard, settings.persistent, done)
+            done = self._maps.counting(name, shard, settings.persistent, done)
         if content_type is not None:
             content_type = shared(content_type)  # a few, of millions of entries
         fields = name, key, value, content_type, settings.time_to_live_s * 1000

@@ -69,10 +69,10 @@ class Placement:
             return durable
         home, other = (durable, volatile) if persistent else (volatile, durable)
         if self._strays or self._former is not None:
-            return self._unsettled(name, persistent, home, other)
+            return self._unsettled_shard(name, persistent, home, other)
         return other if name in self._names(other) else home
 
-    def counted(self, name: str, shard: Shard, persistent: bool, done: Done[T]) -> Done[T]:
+    def counting(self, name: str, shard: Shard, persistent: bool, done: Done[T]) -> Done[T]:
         """Return the callback of an operation that brings data to a shard that `shard` returned."""
         volatile = self._shards.volatile
         if volatile is None or not self.changed:
@@ -129,11 +129,13 @@ class Placement:
         self._bounds = [(shard, shard.bound()) for shard in self._shards.all]
 
     def _changing(self) -> bool:
-        if self._former is not None and all(shard.passed(bound) for shard, bound in self._bounds):
+        if self._former is not None and all(
+            shard.is_passed(bound) for shard, bound in self._bounds
+        ):
             self._former = None
         return self._former is not None
 
-    def _unsettled(self, name: str, persistent: bool, home: Shard, other: Shard) -> Shard:
+    def _unsettled_shard(self, name: str, persistent: bool, home: Shard, other: Shard) -> Shard:
         strays = self._strays.get(name)
         if strays is not None:
             return strays.shard

@@ -146,7 +146,7 @@ class QueuePolls:
             poll = QueuePoll(self, done, self._deadline_s(timeout_s))
             self._send(shard, poll)
             return poll
-        poll = self._made(timeout_s, done)
+        poll = self._make(timeout_s, done)
         if poll.done is None:
             return poll
         if shard.state.queues.size(self._name) - self.taking > waiting:
@@ -162,7 +162,7 @@ class QueuePolls:
                 poll.finish(None)
         return poll
 
-    def _made(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+    def _make(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Return a poll; it is over already when too many wait."""
         poll = QueuePoll(self, done, self._deadline_s(timeout_s))
         if len(self._waiting) >= MAX_WAITING_POLLS:

@@ -198,7 +198,7 @@ class SystemSide:
         """Hear that the cluster state is another one in all shards."""
 
 
-async def unchecked(created: str, read: State, current: Callable[[], State]) -> None:
+async def accept_log(created: str, read: State, current: Callable[[], State]) -> None:
     """Find nothing wrong with a log that was read."""
 
 

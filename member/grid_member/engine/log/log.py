@@ -36,7 +36,7 @@ FOR_EVER_MS: Final = 1 << 60
 """Later than any time of a log."""
 
 
-def parted(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+def split_notes(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """Return the records that store something, and the others."""
     growing = [record for record in records if OPERATIONS.grows(record)]
     return growing, [record for record in records if not OPERATIONS.grows(record)]
@@ -50,10 +50,10 @@ def committed_at(records: Iterable[Record], first: int, timestamp_ms: int) -> li
 class RecordConsumer(Protocol):
     """Hears what became of records, on the event loop's thread."""
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         """Take records that are as safe as the log makes them, in the order of the log."""
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Take records that the log does not hold and never will."""
 
 
@@ -167,7 +167,7 @@ class MemoryLog:
                 self._sequence += 1
                 self._timestamp_ms = max(self._timestamp_ms, self._clock())
                 fields = self._sequence, self._timestamp_ms, waiting.popleft()
-                consumer.committed([made(Committed, fields)])
+                consumer.take_committed([made(Committed, fields)])
         finally:
             self._consuming = False
 

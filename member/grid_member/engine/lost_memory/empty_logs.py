@@ -87,9 +87,9 @@ class EmptyCount:
         """Why a start waits."""
         if not self._looks:
             return ELECTING if self._made < LOOKS else _MISSING
-        return described(math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
+        return describe_wait(math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Hear of a look that found out nothing: what was seen so far stays."""
         self._leads = 0
 
@@ -167,7 +167,7 @@ class EmptyLogs:
             try:
                 gone = await self._look(count)
             except (NatsError, ValueError, KeyError, TypeError, AttributeError):
-                count.failed()
+                count.note_failure()
                 continue
             for name in gone:
                 if not await self._begin_anew(name):
@@ -239,13 +239,13 @@ def empty_streams(
         copies.setdefault(group, []).append(copy)
     found: set[StreamGroup] = set()
     for log in logs:
-        both = [_seen(each.name, details, copies) for each in (log, log.snapshots)]
+        both = [_look_at_copies(each.name, details, copies) for each in (log, log.snapshots)]
         if all(state is not _CopyState.HELD for state, _ in both):
             found.update(group for state, group in both if state is _CopyState.EMPTIED)
     return frozenset(found)
 
 
-def _seen(
+def _look_at_copies(
     name: str,
     details: Mapping[str, Sequence[Mapping[str, Any]]],
     copies: Mapping[str, Sequence[Mapping[str, Any]]],
@@ -261,10 +261,10 @@ def _seen(
     settled = all("desired" not in detail["cluster"] for detail in told)
     if not group.name or kept != {_MEMORY} or stored or not settled:
         return _CopyState.HELD, group
-    return _voted(len(told), copies.get(group.name, ())), group
+    return _state_by_votes(len(told), copies.get(group.name, ())), group
 
 
-def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
+def _state_by_votes(told: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
     """Return what there is of a stream of which so many tell that they have no record."""
     sizes = {copy["size"] for copy in copies}
     if len(sizes) != 1:
@@ -279,7 +279,7 @@ def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
     return _CopyState.HELD if known or len(copies) >= size else _CopyState.EMPTIED
 
 
-def described(left_s: int) -> str:
+def describe_wait(left_s: int) -> str:
     """Return why a start waits for so long yet for those that are missing."""
     if left_s <= 0:
         return _OVERDUE

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.lost_memory.own_copies import leader_of
-from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ class Leaders:
         self._without_s: dict[str, float] = {}
         """Since when a log has no leader."""
 
-    async def created(self, client: NatsClient, name: str) -> str | None:
+    async def creation_time(self, client: NatsClient, name: str) -> str | None:
         """Return when the log was made that is there, empty when there is none.
 
         None: no server tells. One that holds a copy tells without a leader, too.
         """
         created, leader = None, ""
         try:
-            info = await answered(client, f"STREAM.INFO.{name}")
+            info = await ask_successfully(client, f"STREAM.INFO.{name}")
             created, (leader, _) = str(info["created"]), leader_of(info)
         except NoStreamError:
             self.forget(name)

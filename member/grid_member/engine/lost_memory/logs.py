@@ -11,7 +11,7 @@ from grid_member.engine.lost_memory.survivors import LogHolding
 from grid_member.engine.lost_memory.write_back import generation_of
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import SERVER, decode_server_record
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class MemoryLogs:
 
 async def log_now(client: NatsClient, name: str) -> LogVersion:
     """Return the log of that name that is there; raises NatsError: nobody leads one."""
-    info = await answered(client, f"STREAM.INFO.{name}")
+    info = await ask_successfully(client, f"STREAM.INFO.{name}")
     return LogVersion(
         str(info["created"]), generation_of(info), info["config"].get("metadata") or {}
     )

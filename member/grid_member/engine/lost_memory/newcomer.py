@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.lost_memory.survivors import is_followed, start_obstacle
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Newcomer:
         )
         if self._patient_until_s is None:
             self._patient_until_s = now_s + PATIENCE_S
-        info = await answered(self._client, f"STREAM.INFO.{name}")
+        info = await ask_successfully(self._client, f"STREAM.INFO.{name}")
         if any(name in one.holdings for one in reports.values()):
             self._held.add(name)
         # Those of a former version never report; one that was heard of does.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.integrity.damage import details_of
 from grid_member.engine.nats.admin.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ async def has_complete_copies(
     Raises:
         NatsError: nobody tells.
     """
-    infos = {name: await answered(client, f"STREAM.INFO.{name}") for name in streams}
+    infos = {name: await ask_successfully(client, f"STREAM.INFO.{name}") for name in streams}
     held = await _last_held(system, server)
     return all(is_complete(info, server, held.get(name)) for name, info in infos.items())
 

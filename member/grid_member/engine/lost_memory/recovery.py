@@ -39,8 +39,8 @@ from grid_member.engine.lost_memory.write_back import write_back
 from grid_member.engine.nats.admin.peer_removal import lead_without_lost
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import own_record
-from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.client.errors import NatsError, unexpected
+from grid_member.engine.nats.admin.streams import ask_successfully
+from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -146,7 +146,7 @@ class LostMemory:
         self._unfit[stream] += 1
         raise OvertakenError(f"{stream} lacks what is before its begin, or its end")
 
-    def began(self, stream: Stream) -> None:
+    def note_start(self, stream: Stream) -> None:
         """Hear that a shard takes records from now on: it may have to leave the log at once."""
         if stream.name in self._logs.shards and self._logs.has_left(stream.name):
             self._logs.shards[stream.name][1].halt()
@@ -219,17 +219,17 @@ class LostMemory:
         self._whole, self._held = False, True
         while forgets is None and self._connection is not None:
             try:
-                forgets = await self._released(died_s)
+                forgets = await self._may_release(died_s)
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
             except Exception as error:
-                _log.error("the logs cannot be looked at: %s", unexpected(error))
+                _log.error("the logs cannot be looked at: %s", describe_unexpected(error))
             if forgets is None:
                 await asyncio.sleep(LOOK_S)
         self._held = False
         return bool(forgets)
 
-    async def _released(self, died_s: float) -> bool | None:
+    async def _may_release(self, died_s: float) -> bool | None:
         """Return whether a server that may keep logs again forgets who votes; None: not yet.
 
         Servers that know nothing elect a leader only when all of the list are there, so the member
@@ -288,7 +288,9 @@ class LostMemory:
         if connection is None:
             return False
         with contextlib.suppress(NatsError, KeyError, TypeError, ValueError):
-            leader, led_s = leader_of(await answered(connection.client, f"STREAM.INFO.{name}"))
+            leader, led_s = leader_of(
+                await ask_successfully(connection.client, f"STREAM.INFO.{name}")
+            )
             whole = leader in reports and reports[leader].whole
             return whole and led_s > asyncio.get_running_loop().time() - died_s + 1
         return False
@@ -306,7 +308,9 @@ class LostMemory:
             except (NatsError, KeyError) as error:
                 _log.debug("a log that was lost is not written back yet: %s", error)
             except Exception as error:
-                _log.error("a log that was lost is not written back: %s", unexpected(error))
+                _log.error(
+                    "a log that was lost is not written back: %s", describe_unexpected(error)
+                )
 
     async def _mend(self, left: Sequence[str]) -> None:
         """Do what this member is to do about the logs that it has left."""
@@ -337,7 +341,7 @@ class LostMemory:
         connection, now_s = self._connection, asyncio.get_running_loop().time()
         if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
             return
-        there = await self._leaders.created(connection.client, name)
+        there = await self._leaders.creation_time(connection.client, name)
         if there is None and not self._leaders.is_leaderless(name):
             return  # else it is taken to be the one left
         if there and there not in self._logs.condemned[name]:
@@ -378,7 +382,9 @@ class LostMemory:
         """See whether logs that confirm nothing are still there, with enough copies to go on."""
         logs, leaders = self._logs, self._leaders
         former = {name: logs.followed[name].log.created for name in quiet}
-        found = await asyncio.gather(*(leaders.created(connection.client, name) for name in quiet))
+        found = await asyncio.gather(
+            *(leaders.creation_time(connection.client, name) for name in quiet)
+        )
         for name, created in zip(quiet, found, strict=True):
             if created is not None and created != former[name] == logs.followed[name].log.created:
                 logs.condemn(name, "it was deleted, or made anew")

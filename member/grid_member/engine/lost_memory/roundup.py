@@ -45,7 +45,7 @@ class Roundup:
         self._system = system
         self._leave = leave
         self._report = report
-        self._subscription = system.subscribe(SUBJECT, self._asked)
+        self._subscription = system.subscribe(SUBJECT, self._answer)
 
     def end(self, server: str) -> None:
         """Answer no more, and tell that the member with that server stops."""
@@ -88,7 +88,7 @@ class Roundup:
             subscription.unsubscribe()
         return reports
 
-    def _asked(self, messages: Sequence[Message]) -> None:
+    def _answer(self, messages: Sequence[Message]) -> None:
         """Leave what is to be left first, then report."""
         for message in messages:
             with contextlib.suppress(*_MALFORMED):

@@ -168,9 +168,9 @@ def incomplete(reports: Iterable[MemoryReport]) -> int:
     Those count that are not complete again, and those of members that are known to be gone.
     """
     told = {one.server: one for one in reports}
-    known = _noted(told.values())
+    known = _noted_servers(told.values())
     lost = sum(not one.whole for one in told.values() if one.server in known)
-    return len(_gone(told.values())) + lost
+    return len(_gone_servers(told.values())) + lost
 
 
 def is_lost(reports: Iterable[MemoryReport], copies: int) -> bool:
@@ -198,7 +198,7 @@ def is_majority_gone(reports: Iterable[MemoryReport], size: int) -> bool:
     They had so many that none can lead with them, and most members of a list that long are there.
     """
     told = list(reports)
-    return 2 * len(_gone(told)) >= len(_noted(told)) and is_majority(told, size)
+    return 2 * len(_gone_servers(told)) >= len(_noted_servers(told)) and is_majority(told, size)
 
 
 def is_everything_lost(reports: Iterable[MemoryReport]) -> bool:
@@ -211,17 +211,17 @@ def is_everything_lost(reports: Iterable[MemoryReport]) -> bool:
     told = list(reports)
     held = [one for report in told for one in report.holdings.values()]
     all_left = bool(held) and all(one.left for one in held)
-    return all_left and 2 * len(_gone(told)) >= len(_noted(told))
+    return all_left and 2 * len(_gone_servers(told)) >= len(_noted_servers(told))
 
 
-def _noted(reports: Iterable[MemoryReport]) -> frozenset[str]:
+def _noted_servers(reports: Iterable[MemoryReport]) -> frozenset[str]:
     return frozenset(server for one in reports for server in one.servers)
 
 
-def _gone(reports: Iterable[MemoryReport]) -> frozenset[str]:
+def _gone_servers(reports: Iterable[MemoryReport]) -> frozenset[str]:
     """Return the servers of members that are known to be gone."""
     told = {one.server: one for one in reports}
-    return _noted(told.values()) - told.keys() - missing(told.values()).keys()
+    return _noted_servers(told.values()) - told.keys() - missing(told.values()).keys()
 
 
 def decide(log: str, own: str, reports: Iterable[MemoryReport]) -> LogDecision:

@@ -17,8 +17,8 @@ from grid_member.engine.nats.admin.streams import (
     EXISTS,
     FEWER_S,
     NO_PEERS,
-    answered,
-    asked,
+    ask,
+    ask_successfully,
     delete_stream,
     stream_config,
 )
@@ -111,7 +111,7 @@ async def _look(client: NatsClient, stream: str) -> StoredSnapshots:
     ends_s = loop.time() + ELECTED_S
     while True:
         try:
-            await answered(client, f"STREAM.INFO.{stream}")
+            await ask_successfully(client, f"STREAM.INFO.{stream}")
             return await look_at(client, stream)
         except NatsError:
             if loop.time() >= ends_s:
@@ -134,7 +134,7 @@ async def _make(client: NatsClient, config: dict[str, Any]) -> int:
     loop, name = asyncio.get_running_loop(), str(config["name"])
     fewer_from_s = loop.time() + FEWER_S
     while True:
-        made = await asked(client, f"STREAM.CREATE.{name}", config, CHANGE_S)
+        made = await ask(client, f"STREAM.CREATE.{name}", config, CHANGE_S)
         error = made.get("error")
         if error is None:
             return int(config["num_replicas"])

@@ -85,9 +85,9 @@ class Departure:
             return Evacuation(0, _UNSTEADY)
         if self._own not in servers.leaving():
             return await self._begin()
-        return await self._moved(found) or await self._end()
+        return await self._move(found) or await self._end()
 
-    async def _moved(self, found: Peers) -> Evacuation | None:
+    async def _move(self, found: Peers) -> Evacuation | None:
         """Have copies moved, as far as that may be done now; None when none is here."""
         servers, copies = self._servers, await self._copies()
         if not self._here(copies) and not self._too_many(found, copies):
@@ -95,7 +95,7 @@ class Departure:
         problem = await self._hindrance(found, copies)
         if problem is not None:
             return Evacuation(self._percent(copies), problem)
-        async with servers.locked("a member leaves"):
+        async with servers.lock_cluster("a member leaves"):
             # Others may have had copies moved, or died, until the lock was had.
             found, copies = await peers(servers.system), await self._copies()
             problem = await self._hindrance(found, copies)
@@ -146,7 +146,7 @@ class Departure:
 
     async def _begin(self) -> Evacuation:
         servers = self._servers
-        async with servers.locked("a member leaves"):
+        async with servers.lock_cluster("a member leaves"):
             found = await peers(servers.system)
             if (servers.leaving() & found.ids) - {self._own}:
                 return Evacuation(0, "another member is leaving")
@@ -174,7 +174,7 @@ class Departure:
 
     async def _end(self) -> Evacuation | None:
         servers = self._servers
-        async with servers.locked("a member leaves"):
+        async with servers.lock_cluster("a member leaves"):
             found = await peers(servers.system)
             if self._own not in found.ids:
                 return None

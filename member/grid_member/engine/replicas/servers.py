@@ -93,9 +93,9 @@ class Servers:
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
         self._leaderless_since_s: dict[str, float] = {}
-        self._said = ""
+        self._last_report = ""
 
-    async def noted(self) -> bool:
+    async def note_own(self) -> bool:
         """Note which server this member has, and that it stays; tell whether that is known."""
         if self._settings.lite:
             return True
@@ -104,7 +104,7 @@ class Servers:
             LEAVING + self.own, None
         )
 
-    async def noted_lost(self) -> bool:
+    async def note_lost(self) -> bool:
         """Note which servers were taken off: with their old data they must never come back."""
         known = {key for key, _ in self.store.items(REMOVED)}
         for peer in sorted(self._lost):
@@ -135,7 +135,7 @@ class Servers:
         items = self.store.items(LEAVING)
         return frozenset(peer_id(key.removeprefix(LEAVING)) for key, _ in items)
 
-    def named(self) -> frozenset[str]:
+    def present_servers(self) -> frozenset[str]:
         """Return the ids of the servers of the members that send heartbeats."""
         colleagues = self.colleagues()
         names = colleagues.servers() if colleagues is not None else ()
@@ -143,11 +143,11 @@ class Servers:
 
     def say(self, what: str) -> None:
         """Log what is waited for, when it is something else."""
-        if what != self._said:
-            self._said = what
+        if what != self._last_report:
+            self._last_report = what
             _log.info("%s", what)
 
-    def locked(self, purpose: str) -> AbstractAsyncContextManager[None]:
+    def lock_cluster(self, purpose: str) -> AbstractAsyncContextManager[None]:
         """Let no other member change the cluster meanwhile.
 
         Raises:
@@ -156,9 +156,9 @@ class Servers:
         colleagues = self.colleagues()
         if colleagues is None:
             raise LockedOutError
-        return colleagues.locked(purpose)
+        return colleagues.lock_cluster(purpose)
 
-    def described(self, servers: AbstractSet[str]) -> str:
+    def describe(self, servers: AbstractSet[str]) -> str:
         """Return whose servers these are, by their ids, as far as that was noted."""
         places = self._places()
         found = {peer: places.get(peer) for peer in servers}
@@ -213,7 +213,7 @@ class Servers:
         """See which servers are silent, and take one off if it never comes back."""
         if self.colleagues() is None:
             return
-        found, named = await peers(self.system), self.named()
+        found, named = await peers(self.system), self.present_servers()
         now_s = asyncio.get_running_loop().time()
         self._silent_since_s = {
             peer: self._silent_since_s.get(peer, now_s) for peer in found.silent - named
@@ -223,7 +223,7 @@ class Servers:
         if not due:
             self._leaderless_since_s.clear()
         else:
-            async with self.locked("removes a server"):
+            async with self.lock_cluster("removes a server"):
                 await self._remove(due[0], now_s - self._silent_since_s[due[0]])
 
     async def _tidy(self, found: Peers, named: AbstractSet[str]) -> None:
@@ -231,9 +231,9 @@ class Servers:
         notes = {key.removeprefix(SERVER) for key, _ in self.store.items(SERVER)}
         # One that left is not noted again: nobody would ever remove that note.
         if self.own not in notes and peer_id(self.own) in found.ids - self.leaving():
-            await self.noted()
+            await self.note_own()
         if not self._lost & found.ids:
-            await self.noted_lost()
+            await self.note_lost()
         for key, _ in self.store.items(REMOVED):
             peer = key.removeprefix(REMOVED)
             if peer in named and peer in found.ids - found.silent - self.leaving():
@@ -241,7 +241,7 @@ class Servers:
 
     def _due(self, found: Peers, named: AbstractSet[str], now_s: float) -> list[str]:
         """Return the servers that are to be removed."""
-        places, left = self._places(), self._left()
+        places, left = self._places(), self._departed()
         here = [places.get(one) for one in (found.ids & named) - found.silent]
         living = [place for place in here if place is not None]
         due: list[str] = []
@@ -259,7 +259,7 @@ class Servers:
                 due.append(peer)
         return due
 
-    def _left(self) -> set[str]:
+    def _departed(self) -> set[str]:
         """Return the ids of those that left for good."""
         items = self.store.items(REMOVED)
         return {key.removeprefix(REMOVED) for key, value in items if value == LEFT}
@@ -278,7 +278,7 @@ class Servers:
 
     async def _may_go(self, peer: str, silent_s: float) -> bool:
         """Tell whether a server is still silent, and nothing is in the way of its removal."""
-        found, named = await peers(self.system), self.named()
+        found, named = await peers(self.system), self.present_servers()
         if peer not in found.silent - named:
             return False
         gone = {peer, *self._due(found, named, asyncio.get_running_loop().time())}
@@ -293,7 +293,7 @@ class Servers:
             return
         place = self._places().get(peer)
         # First of all: with what it had on a disk it must never come back.
-        lasting = (place is None or place.durable) and peer not in self._left()
+        lasting = (place is None or place.durable) and peer not in self._departed()
         if lasting and not await self.store.put(REMOVED + peer, REPLACED):
             return
         # The note may have waited for a majority, and for an election.

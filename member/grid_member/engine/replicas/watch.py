@@ -10,7 +10,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, unsettled
+from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, unsettled_groups
 from grid_member.engine.nats.admin.streams import Copies, change_copies, copies_of
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import NOT_REPLICATED, LockedOutError, Replication
@@ -72,12 +72,12 @@ class CopyWatch:
         self._own = peer_id(servers.own)
         self._left = left
         self._steady = steady
-        self._told = NOT_REPLICATED
+        self._replication = NOT_REPLICATED
         self._looked_s = 0.0
         self._begun_s = asyncio.get_running_loop().time()
         self._made: set[str] = set()
         """Streams whose own copy was current once."""
-        self._said: set[str] = set()
+        self._reports: set[str] = set()
         self._lacking_since_s: dict[str, float] = {}
         self._more_from_s = 0.0
         """From when on more copies may be asked for."""
@@ -87,7 +87,7 @@ class CopyWatch:
 
     def replication(self, in_contact: bool) -> Replication:
         """Return what the last look told, as far as it is worth anything now."""
-        told = self._told
+        told = self._replication
         if asyncio.get_running_loop().time() - self._looked_s > OLD_S:
             told = told._replace(not_current=max(told.not_current, 1))
         return told._replace(in_contact=in_contact)
@@ -109,16 +109,16 @@ class CopyWatch:
             self._peers(), asyncio.gather(*map(self._copies, streams))
         )
         copies = dict(zip(streams, looks, strict=True))
-        expected = self._expected(found)
+        expected = self._expected_copies(found)
         missing = sum(_missing(one, expected) for one in looks)
         replacing = found is None or await self._replaces(found, looks)
         healthy = not replacing and self._all_vote(found)
-        self._told = Replication(
+        self._replication = Replication(
             in_contact=False,
             replicas=expected * len(looks),
             not_current=missing if healthy else max(missing, 1),
             offline=tuple(sorted({name for one in looks if one for name in one.offline})),
-            copied=self._told.copied or self._copied(copies, found, replacing=replacing),
+            copied=self._replication.copied or self._has_copies(copies, found, replacing=replacing),
             moving=any(one.moving for one in looks if one is not None),
             absent=self._absent(found, missing),
         )
@@ -159,7 +159,7 @@ class CopyWatch:
             return None
         trouble = (
             f"{', '.join(stuck)}: most copies are out of reach, as the servers of "
-            f"{self._servers.described(found.silent)} are silent; "
+            f"{self._servers.describe(found.silent)} are silent; "
             f"{_IN_MEMORY if self._settings.directory is None else _ON_DISK}"
         )
         self._say(trouble)
@@ -171,13 +171,13 @@ class CopyWatch:
             return "nobody leads the servers now"
         servers, listed = self._servers, len(self._settings.members)
         colleagues = servers.colleagues()
-        strange = found.ids - servers.named() if colleagues is not None else frozenset()
+        strange = found.ids - servers.present_servers() if colleagues is not None else frozenset()
         listed -= colleagues.lite() if colleagues is not None else 0
         told = []
         if found.silent:
-            told.append(f"no word from {servers.described(found.silent)}")
+            told.append(f"no word from {servers.describe(found.silent)}")
         if strange:
-            whose = servers.described(strange)
+            whose = servers.describe(strange)
             told.append(f"counted, but of no member that gives signs of life: {whose}")
         if len(found.ids) < listed and not self._left():
             told.append(f"{len(found.ids)} members with data count, the list names {listed}")
@@ -194,7 +194,7 @@ class CopyWatch:
         try:
             servers = self._servers
             return not self._settings.lite and bool(
-                await unsettled(servers.system, servers.own, groups, found.ids)
+                await unsettled_groups(servers.system, servers.own, groups, found.ids)
             )
         except NatsError:
             return True
@@ -205,7 +205,7 @@ class CopyWatch:
         except NatsError:
             return None
 
-    def _expected(self, found: Peers | None) -> int:
+    def _expected_copies(self, found: Peers | None) -> int:
         """Return how many copies there should be of each stream."""
         staying = len(found.ids - self._servers.leaving()) if found is not None else 0
         if not self._left():
@@ -221,7 +221,7 @@ class CopyWatch:
         """
         if found is None:
             return False
-        named = self._servers.named()
+        named = self._servers.present_servers()
         members = self._servers.members(found.ids & named)
         if members > len(self._settings.members):
             self._say(
@@ -233,7 +233,7 @@ class CopyWatch:
         strange = told and found.ids - named
         return own and not found.silent and not strange
 
-    def _copied(
+    def _has_copies(
         self, copies: Mapping[str, Copies | None], found: Peers | None, *, replacing: bool
     ) -> bool:
         """Tell whether this member has the copies that it is to have; once is enough."""
@@ -268,7 +268,7 @@ class CopyWatch:
                 "another member wants more copies than this one: backup-count of the maps "
                 "and queues has to be the same on all members"
             )
-        now_s, wanted = asyncio.get_running_loop().time(), self._wanted(found)
+        now_s, wanted = asyncio.get_running_loop().time(), self._wanted_copies(found)
         lacking = self._lacking(own, now_s)
         short = [
             name
@@ -278,8 +278,8 @@ class CopyWatch:
         if not short or now_s < self._more_from_s:
             return
         with contextlib.suppress(LockedOutError):  # another member is at it
-            async with self._locked():
-                if not await self._made_more(short, lacking):
+            async with self._lock():
+                if not await self._ask_for_more(short, lacking):
                     self._more_from_s = now_s + MORE_AGAIN_S
 
     def _lacking(self, own: Mapping[str, Copies], now_s: float) -> frozenset[str]:
@@ -292,7 +292,7 @@ class CopyWatch:
         }
         return frozenset(name for name, begun_s in since_s.items() if now_s - begun_s >= LACKING_S)
 
-    async def _made_more(self, short: Iterable[str], lacking: frozenset[str]) -> bool:
+    async def _ask_for_more(self, short: Iterable[str], lacking: frozenset[str]) -> bool:
         """Ask for more copies of these streams; tell whether all was done. The lock is held.
 
         Whoever has the lock has applied all that was noted before: who leaves, and the state, which
@@ -301,7 +301,7 @@ class CopyWatch:
         found = await self._peers()
         if found is None or found.silent:
             return False
-        wanted = self._wanted(found)
+        wanted = self._wanted_copies(found)
         for stream in short:
             one = await self._copies(stream)  # it may have been moved until the lock was had
             if not self._steady():
@@ -318,18 +318,18 @@ class CopyWatch:
                     return False
         return True
 
-    def _wanted(self, found: Peers) -> int:
+    def _wanted_copies(self, found: Peers) -> int:
         return min(self._settings.copies, len(found.ids - self._servers.leaving()))
 
-    def _locked(self) -> AbstractAsyncContextManager[None]:
+    def _lock(self) -> AbstractAsyncContextManager[None]:
         if self._servers.colleagues() is None:
             return contextlib.nullcontext()  # nobody is known who could change anything
-        return self._servers.locked("makes more copies")
+        return self._servers.lock_cluster("makes more copies")
 
     def _say(self, what: str) -> None:
         """Log something once."""
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self._reports:
+            self._reports.add(what)
             _log.warning("%s", what)
 
 

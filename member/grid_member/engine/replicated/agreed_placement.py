@@ -71,7 +71,7 @@ class AgreedPlacement(Placement):
 
     def shard(self, name: str, persistent: bool) -> Shard:
         """Return the shard of the structure called name."""
-        return self._known[persistent].get(name) or self._found(name, persistent)
+        return self._known[persistent].get(name) or self._find(name, persistent)
 
     def away(self, name: str, persistent: bool) -> bool:
         """Tell whether the structure is in a shard that this member does not have."""
@@ -88,7 +88,7 @@ class AgreedPlacement(Placement):
     def change(self, former: SettingsOf) -> None:
         """Do nothing: it takes effect when no member is left."""
 
-    def _found(self, name: str, persistent: bool) -> Shard:
+    def _find(self, name: str, persistent: bool) -> Shard:
         kept, known = find(self._kept, name), self._known[persistent]
         if len(known) >= MAX_KNOWN_NAMES:
             known.clear()
@@ -124,20 +124,20 @@ class Agreement:
         volatile = self._shards.volatile
         if volatile is None:
             return
-        self._shards.volatile_changed = self._heard
+        self._shards.volatile_changed = self._take_changes
         await self._agree(volatile, own)
-        kept = _merged(volatile)
+        kept = _merge(volatile)
         if kept is None:
             return  # the start was given up
         self._go_by(kept)
         _tell_differences(own, kept)
         _answer_with(self._shards.client, lambda: self._kept)
 
-    async def made(self) -> bool:
+    async def await_made(self) -> bool:
         """Tell whether a member that does not hold everything can hear what was agreed on."""
         volatile = self._shards.volatile
-        agreed = volatile is None or _merged(volatile) is not None
-        return agreed or await _told(self._shards) is not None
+        agreed = volatile is None or _merge(volatile) is not None
+        return agreed or await _ask_agreement(self._shards) is not None
 
     def extend(self, own: Kept) -> None:
         """Agree on what was added to the settings, which all members add alike."""
@@ -150,12 +150,12 @@ class Agreement:
         for task in self._proposing:
             task.cancel()
 
-    def _heard(self, changes: Collection[str]) -> None:
+    def _take_changes(self, changes: Collection[str]) -> None:
         """Hear which values of the shard in memory changed."""
         volatile = self._shards.volatile
         if volatile is None or not any(key.startswith(AGREED) for key in changes):
             return
-        kept = _merged(volatile)
+        kept = _merge(volatile)
         if kept is not None:
             self._go_by(kept)
         elif self._kept is not None:  # its servers have lost the log
@@ -176,21 +176,21 @@ class Agreement:
     async def _agree(self, volatile: Shard, own: Kept) -> None:
         """Propose until the log says where everything is that the settings name."""
         while not self._shards.ended:
-            kept = _merged(volatile)
+            kept = _merge(volatile)
             if kept is None:
                 # A member that runs has data where it agreed on, whatever became of the log.
-                told = self._kept or await _told(self._shards)
+                told = self._kept or await _ask_agreement(self._shards)
                 if told is None and not self._shards.whole:
                     await asyncio.sleep(RETRY_S)  # who has all shards proposes what they hold
                     continue
                 proposal = told or _with_held(own, self._shards.durable, volatile)
             elif not any((proposal := _further(kept, own)).values()):
                 return
-            if not await _proposed(volatile, AGREED if kept is None else FURTHER, proposal):
+            if not await _put_proposal(volatile, AGREED if kept is None else FURTHER, proposal):
                 await asyncio.sleep(RETRY_S)
 
 
-def _merged(shard: Shard) -> Kept | None:
+def _merge(shard: Shard) -> Kept | None:
     """Return what the log's proposals come to, in its order: values are found in that."""
     kept: Kept | None = None
     for key, found in shard.state.system.found.items():
@@ -227,7 +227,7 @@ def _answer_with(client: NatsClient, kept: Callable[[], Kept | None]) -> None:
     client.subscribe(SUBJECT, answer)
 
 
-async def _told(shards: ReplicatedShards) -> Kept | None:
+async def _ask_agreement(shards: ReplicatedShards) -> Kept | None:
     """Return what a member that runs has agreed on, None when none tells."""
     while not shards.ended:
         try:
@@ -263,7 +263,7 @@ def _with_held(own: Kept, durable: Iterable[Shard], volatile: Shard) -> Kept:
     return kept
 
 
-async def _proposed(shard: Shard, prefix: str, kept: Kept) -> bool:
+async def _put_proposal(shard: Shard, prefix: str, kept: Kept) -> bool:
     """Put a proposal into the shard's log; tell whether that is known to be done."""
     outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

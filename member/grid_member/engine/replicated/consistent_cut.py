@@ -53,7 +53,7 @@ class MarkerListener(Protocol):
         """Hear of it; at_record tells whether the state is the one right behind the record."""
 
 
-def unwatched(*, at_record: bool = True) -> None:
+def ignore_markers(*, at_record: bool = True) -> None:
     """Hear of markers where nobody takes cuts."""
 
 
@@ -86,7 +86,7 @@ class ConsistentCuts:
         """
         for former in self._shards:
             if former not in shards:
-                former.on_markers = unwatched
+                former.on_markers = ignore_markers
                 former.release()
         self._shards, self._whole = shards, whole
         self._markers = [frozenset()] * len(shards)
@@ -129,13 +129,13 @@ class ConsistentCuts:
             EngineError: that could not be had.
         """
         for _ in range(ATTEMPTS):
-            snapshots = await self._tried(MARKER + uuid.uuid4().hex)
+            snapshots = await self._try(MARKER + uuid.uuid4().hex)
             if snapshots is not None:
                 return snapshots
             await asyncio.sleep(RETRY_S)
         raise EngineError(NO_CUT)
 
-    async def _tried(self, name: str) -> list[Snapshot] | None:
+    async def _try(self, name: str) -> list[Snapshot] | None:
         snapshots = self._wanted[name] = {}
         try:
             if any(await asyncio.gather(*self._put_markers(name))):

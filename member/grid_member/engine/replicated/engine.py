@@ -31,7 +31,7 @@ from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.shard.answers import reader
 from grid_member.engine.state.operations import SystemPut, SystemRemove
-from grid_member.engine.state.sharding import merged, without_values
+from grid_member.engine.state.sharding import merge, without_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +156,7 @@ class ClusterEngine(LocalEngine):
         if self._watch is None:
             return NOT_REPLICATED
         shards, told = self._cluster, self._watch.replication(self.in_contact)
-        told = told._replace(trouble=shards.trouble, twins=shards.footing.told)
+        told = told._replace(trouble=shards.trouble, twins=shards.footing.conflict)
         return told._replace(answering=self.answering, leased=self.leased)
 
     async def moving(self) -> bool:
@@ -226,7 +226,7 @@ class ClusterEngine(LocalEngine):
         Raises:
             EngineError: that could not be had.
         """
-        whole = merged(await self._consistent_cuts.take())
+        whole = merge(await self._consistent_cuts.take())
         return [without_values(whole, self._cluster.settings.leftovers)]
 
     def takers(self) -> set[Taker]:
@@ -336,7 +336,7 @@ class ClusterEngine(LocalEngine):
         await super().stop()
         self._consistent_cuts.end()
 
-    def _drained(self) -> None:
+    def _on_drained(self) -> None:
         if self._forward_server is not None:
             self._forward_server.end()
 
@@ -354,7 +354,7 @@ class ClusterEngine(LocalEngine):
             frozenset(stream.name for stream in shards.all_streams if stream.durable),
         )
         several = len(settings.members) > 1
-        while several and not (await servers.noted() and await servers.noted_lost()):
+        while several and not (await servers.note_own() and await servers.note_lost()):
             if shards.ended:
                 return
             await asyncio.sleep(NOTE_RETRY_S)

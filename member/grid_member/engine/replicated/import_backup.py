@@ -19,17 +19,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_once
-from grid_member.engine.io.errors import unusable
-from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
+from grid_member.engine.io.errors import unusable_error
+from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
 from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
 from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
-from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
+from grid_member.engine.nats.admin.streams import (
+    NoStreamError,
+    ask,
+    ask_successfully,
+    stream_config,
+)
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
-from grid_member.engine.state.sharding import merged, split, without_values
+from grid_member.engine.state.sharding import merge, split, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.identity import IDENTITY_FILE, read_identity
 from grid_member.engine.storage.manifest import MANIFEST_FILE, read_manifest
@@ -105,7 +110,7 @@ class BackupImport:
             return
         while True:
             try:
-                made = await asked(self._client, f"STREAM.INFO.{self._streams[0].name}")
+                made = await ask(self._client, f"STREAM.INFO.{self._streams[0].name}")
                 error = made.get("error")
                 backup_id = await asyncio.to_thread(_known_id, place, backup)
                 if error is None:
@@ -134,7 +139,7 @@ class BackupImport:
         """
         while True:
             try:
-                info = await answered(self._client, f"STREAM.INFO.{self._streams[0].name}")
+                info = await ask_successfully(self._client, f"STREAM.INFO.{self._streams[0].name}")
                 said = info["config"].get("metadata", {})
                 if BACKUP_ID not in said or DONE in said:
                     await asyncio.to_thread(self._forget)
@@ -158,14 +163,14 @@ class BackupImport:
         copies = min(settings.copies, len(settings.members))
         config = stream_config(stream, copies, settings.cluster_name)
         config["metadata"] |= {BACKUP_ID: backup_id, IMPORTER: self._member}
-        error = (await asked(self._client, f"STREAM.CREATE.{stream.name}", config)).get("error")
+        error = (await ask(self._client, f"STREAM.CREATE.{stream.name}", config)).get("error")
         if error is not None and error.get("err_code") != _EXISTS:
             self._waiting(f"{stream.name}: {error.get('description')}")
 
     async def _import(self, source: ReplaySource, place: Path) -> None:
         self._waiting("this member imports a backup")
         await asyncio.to_thread(_copy, self._backup, place)
-        whole = await asyncio.to_thread(_stored, place / STORE)
+        whole = await asyncio.to_thread(_read_store, place / STORE)
         kept = without_values(whole, self._settings.leftovers)
         parts = split(kept, len(self._streams))
         for stream, part in zip(self._streams, parts, strict=True):
@@ -182,7 +187,7 @@ class BackupImport:
 
     async def _end(self, config: dict[str, Any]) -> None:
         done = {**config, "metadata": {**config["metadata"], DONE: "1"}}
-        await answered(self._client, f"STREAM.UPDATE.{self._streams[0].name}", done)
+        await ask_successfully(self._client, f"STREAM.UPDATE.{self._streams[0].name}", done)
 
     def _forget(self) -> None:
         """Remove the copy, which nobody needs any more."""
@@ -216,7 +221,7 @@ def _known_id(place: Path, backup: Path | None) -> str | None:
         if backup is not None and (backup / MANIFEST_FILE).exists():
             return read_manifest(backup).backup_id
     except OSError as error:
-        raise unusable("the backup", backup or place, error) from error
+        raise unusable_error("the backup", backup or place, error) from error
     return None
 
 
@@ -241,35 +246,35 @@ def _check_begun(backup: Path, backup_id: str | None, config: dict[str, Any]) ->
     )
 
 
-def _stored(place: Path) -> Snapshot:
+def _read_store(place: Path) -> Snapshot:
     """Return all that a store holds; nothing is in flight there. Blocks."""
     try:
         identity = read_identity(place / IDENTITY_FILE)
         states = [_log_state(shard_path(place, shard), shard) for shard in range(identity.shards)]
     except OSError as error:
-        raise unusable("the directory", place, error) from error
-    whole = merged([state.snapshot() for state in states])
+        raise unusable_error("the directory", place, error) from error
+    whole = merge([state.snapshot() for state in states])
     return replace(whole, cluster_state=whole.restart_state)
 
 
 def _log_state(path: Path, shard: int) -> State:
     with changed_log(path, shard) as tables:
-        return _loaded(Replay(tables, path).steps())
+        return _load(Replay(tables, path).steps())
 
 
 def _content_of(source: ReplaySource, stream: str) -> _Content:
     def steps() -> Iterator[Committed | Sequence[Part]]:
-        with closing(replayed(source, stream)) as chunks:
+        with closing(replay_log(source, stream)) as chunks:
             for step in chunks:
                 if not isinstance(step, SnapshotChunk):
                     raise EngineError(f"somebody wrote to {stream} while it was imported")
                 if step.payload:
                     yield codec.decode_parts(step.payload)
 
-    return _content(_loaded(steps()).snapshot())
+    return _content(_load(steps()).snapshot())
 
 
-def _loaded(steps: Iterable[Committed | Sequence[Part]]) -> State:
+def _load(steps: Iterable[Committed | Sequence[Part]]) -> State:
     state = State()
     for step in steps:
         if isinstance(step, Committed):

@@ -66,10 +66,10 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
     def halt(self) -> None:
         """Take and send nothing until the log was read anew: all members leave it."""
         self._shared.halt()
-        self.lost()
+        self.reload()
 
     @abc.abstractmethod
-    def lost(self) -> None:
+    def reload(self) -> None:
         """Read the log from its beginning, before any read."""
 
     @property

@@ -71,12 +71,12 @@ def new_shard(
         member,
         identity.incarnation << INCARNATION_BITS,
         arrived,
-        partial(shards.changed, number),
+        partial(shards.note_changes, number),
         partial(_check, shards, stream),
     )
     shard.readable = partial(shards.memory.readable, stream)
     if not empty:
-        shard.began = partial(shards.memory.began, stream)
+        shard.began = partial(shards.memory.note_start, stream)
         shards.memory.attach(stream, shard)
     return shard
 

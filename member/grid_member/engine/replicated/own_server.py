@@ -29,7 +29,7 @@ REACHED_S: Final = 15.0
 """How long a server may take to be there that is not to wait for others any more."""
 
 
-def begun(client: NatsClient | None) -> NatsClient:
+def await_begin(client: NatsClient | None) -> NatsClient:
     """Return a connection that there is once the member has begun to join the others.
 
     Raises:
@@ -73,7 +73,7 @@ async def await_connection(
             return
 
 
-async def trusted(
+async def connect_trusted(
     server: Callable[[], NatsServer | None],
     connections: Callable[[], tuple[NatsClient | None, ...]],
 ) -> list[NatsClient]:

@@ -20,7 +20,7 @@ from grid_member.engine.forward.client import FIND_S
 from grid_member.engine.forward.messages import FORWARD_SERVERS
 from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended
 from grid_member.engine.local.engine import CLOSING
-from grid_member.engine.nats.client.errors import NatsError, unexpected
+from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shards
@@ -107,7 +107,7 @@ class PartEngine(LiteEngine):
         async with self._bringing_in:
             if self._cluster.whole:
                 return await ClusterEngine.moment(self)
-            others = await self._brought_in(patience_s=CUT_PATIENCE_S)
+            others = await self._bring_in_missing(patience_s=CUT_PATIENCE_S)
             return await do_and_end(self._moment_with(others), partial(self._give_up, others))
 
     async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Snapshot]:
@@ -231,14 +231,14 @@ class PartEngine(LiteEngine):
             await asyncio.sleep(CURRENT_RETRY_S)
         shards.stalled, shards.delay = False, None
         # Only who holds everything can begin to agree; members of former versions did not.
-        if has_place or not await self._agreement.made():
+        if has_place or not await self._agreement.await_made():
             self._claims = True
             await self._hold_all()
             return
         if shards.settings.directory is not None:
             # What it had in flight in an incarnation in which it held them goes back with the next
             # one.
-            await self._give_up(await self._brought_in(empty=True))
+            await self._give_up(await self._bring_in_missing(empty=True))
 
     def _serve_others(self) -> None:
         """Do for others what they ask for, or ask them."""
@@ -254,14 +254,14 @@ class PartEngine(LiteEngine):
     async def _hold_all(self) -> None:
         """Bring in the shards that this member does not have, and keep them."""
         async with self._bringing_in:
-            others = await self._brought_in()
+            others = await self._bring_in_missing()
             for shard in others:
                 shard.lend(self.leased_until_s, self._serve_soon)
             self._cluster.durable = [*self._cluster.durable, *others]
             self._cluster.coming = []
             self._watch_consistent_cuts()
 
-    async def _brought_in(
+    async def _bring_in_missing(
         self, *, empty: bool = False, patience_s: float | None = None
     ) -> list[ReplicatedShard]:
         """Return the shards that this member does not have, current.
@@ -320,7 +320,7 @@ class PartEngine(LiteEngine):
             except Exception as error:
                 if self._cluster.ended:
                     return
-                _log.error("the data is not brought in: %s", unexpected(error))
+                _log.error("the data is not brought in: %s", describe_unexpected(error))
 
     async def _look(self) -> None:
         seats, now_s = self._seats, asyncio.get_running_loop().time()

@@ -63,7 +63,7 @@ class ClusterPolls(QueuePolls):
 
     def poll(self, shard: Shard, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, or wait for one."""
-        poll = self._made(timeout_s, done)
+        poll = self._make(timeout_s, done)
         if poll.done is not None:
             if self._waiting:
                 self.serve(shard)
@@ -118,7 +118,7 @@ class ClusterPolls(QueuePolls):
             poll.timer = None
         self._shard = shard
         self.taking += 1
-        shard.propose(self._take, partial(self._answered, shard, poll), 0)
+        shard.propose(self._take, partial(self._note_answer, shard, poll), 0)
 
     def _wait_for_lease(self, shard: Shard, poll: QueuePoll) -> Refused | None:
         """Let a poll wait for a lease; return why not, when it has waited for too long."""
@@ -145,7 +145,7 @@ class ClusterPolls(QueuePolls):
         self._blind = True
         return None
 
-    def _answered(self, shard: Shard, poll: QueuePoll, outcome: Item | Refused | None) -> None:
+    def _note_answer(self, shard: Shard, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Hear what became of a take.
 
         Behind the end of a lease somebody else may have the item by now.

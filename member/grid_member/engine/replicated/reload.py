@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.jetstream.retry import longer
 from grid_member.engine.log.log import graced_until_ms
-from grid_member.engine.nats.client.errors import NatsError, ShortError, unexpected
+from grid_member.engine.nats.client.errors import NatsError, ShortError, describe_unexpected
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
 from grid_member.engine.state.operations import Committed, QueueReturn
 
@@ -84,7 +84,7 @@ async def read_again(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
         except EndedError:
             return False
         except Exception as error:
-            _log.error("shard %d could not be read: %s", log.shard, unexpected(error))
+            _log.error("shard %d could not be read: %s", log.shard, describe_unexpected(error))
             await asyncio.sleep(RELOAD_FAILED_S)
         else:
             return True
@@ -165,7 +165,7 @@ def is_seen(state: State, incarnation: MemberIncarnation, counter: int) -> bool:
     return distance >= 0 and (distance >= COUNTER_WINDOW or bool(mark.window >> distance & 1))
 
 
-def taken(state: State, member: bytes) -> set[QueueReturn]:
+def items_in_flight(state: State, member: bytes) -> set[QueueReturn]:
     """Return what gives back each item that the member has in flight."""
     return {
         QueueReturn(name, item_id, take_id)

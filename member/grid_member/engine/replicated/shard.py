@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grid_member.engine.api import Refused
 from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
-from grid_member.engine.local.system import ignore, nothing, unchecked
-from grid_member.engine.replicated.consistent_cut import MarkerListener, is_marker, unwatched
+from grid_member.engine.local.system import accept_log, ignore, nothing
+from grid_member.engine.replicated.consistent_cut import MarkerListener, ignore_markers, is_marker
 from grid_member.engine.replicated.inflight import InFlightShard
 from grid_member.engine.replicated.probe import LogProbe
 from grid_member.engine.replicated.reload import (
@@ -26,11 +26,11 @@ from grid_member.engine.replicated.reload import (
     MemberIncarnation,
     changed_values,
     is_seen,
+    items_in_flight,
     keep_local_reads,
     load,
     read_again,
     returns,
-    taken,
     wanted_steps,
 )
 from grid_member.engine.shard.shard import _InFlightRecord
@@ -61,7 +61,7 @@ class ReplicatedShard(InFlightShard):
         incarnation: int,
         arrived: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None] = ignore,
-        check: Check = unchecked,
+        check: Check = accept_log,
     ) -> None:
         """Make a shard.
 
@@ -81,7 +81,7 @@ class ReplicatedShard(InFlightShard):
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
-        self.on_markers: MarkerListener = unwatched
+        self.on_markers: MarkerListener = ignore_markers
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
         all may be heard of. See `consistent_cut`."""
@@ -114,9 +114,9 @@ class ReplicatedShard(InFlightShard):
         """Whether an operation, a read or a record waits for its outcome."""
         return bool(super().busy or self._readers or self._reading)
 
-    def connected(self) -> None:
+    def reconnect(self) -> None:
         """Go on over a new connection to the server."""
-        self._shared.connected()
+        self._shared.reconnect()
 
     def read_when_current(self, reader: ReadCallback) -> None:
         """Call reader when everything is applied that was answered before on any member."""
@@ -167,7 +167,7 @@ class ReplicatedShard(InFlightShard):
 
     # Consumer
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         """Apply the records; answer what this incarnation sent, and the reads that waited."""
         state, member = self.state, self._member
         self.heard_s = time.monotonic()
@@ -210,19 +210,19 @@ class ReplicatedShard(InFlightShard):
             self._outcomes(record, outcomes)  # which gives back what it took
         self._check_settled()
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what the log cannot hold; who reads waits for the next record."""
         records = self._own_records(records)
         for record in records:
             self._readers += self._reading.pop(record.counter, ())
-        super().rejected(records, refused)
+        super().take_rejected(records, refused)
 
-    def room(self) -> None:
+    def send_waiting(self) -> None:
         """Send what waited for others to come back."""
         if self._operations or self._system or self._readers:
             self._flush()
 
-    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what was in records that did not come back, and what waited behind them."""
         count = len(self._operations) + len(self._system)
         count += self._refuse([one.counter for one in self._own_records(records)], refused)
@@ -236,7 +236,7 @@ class ReplicatedShard(InFlightShard):
         self._probe.begin()
         self._check_settled()
 
-    def lost(self) -> None:
+    def reload(self) -> None:
         """Hear that records were missed, or not applied: read the log anew, before any read."""
         if self._loop is not None and self._reloading is None:
             _logger.warning("the log of shard %d is read anew: records were missed", self.shard)
@@ -293,7 +293,7 @@ class ReplicatedShard(InFlightShard):
         keep_local_reads(old, state)
         mark = state.members.get(self._member)
         ended = mark is not None and mark.incarnation > incarnation.incarnation
-        orphans = taken(state, self._member) - taken(old, self._member)
+        orphans = items_in_flight(state, self._member) - items_in_flight(old, self._member)
         seen = [one for one in self._in_flight if is_seen(state, incarnation, one)]
         self._shared.forget(seen)
         for counter in sorted(seen):
@@ -312,10 +312,10 @@ class ReplicatedShard(InFlightShard):
             self._give_back(orphan)
         state.system.changes = changed_values(old, state)
         state.queues.arrivals = set(state.queues.found)
-        self.committed(())
+        self.take_committed(())
         self._shared.resume()
         if not self._shared.crowded:
-            self.room()
+            self.send_waiting()
 
     def _complete_record(self, record: Record, outcomes: Sequence[object] | None) -> None:
         if self._batching is not None:
@@ -381,12 +381,12 @@ class ReplicatedShard(InFlightShard):
         for in_flight_record in in_flight.values():
             self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
         self._begin()
-        self.room()
+        self.send_waiting()
 
     def _flush(self) -> None:
         self._flushes = False
         if self._shared.crowded:
-            return  # `room` sends it
+            return  # `send_waiting` sends it
         size, batching = len(self._operations) + len(self._readers), self._batching
         if not self._system and batching is not None and batching.holds(size):
             return
@@ -398,4 +398,4 @@ class ReplicatedShard(InFlightShard):
         if readers:
             self._reading[self._counter] = readers
         if batching is not None:
-            batching.sent(self._counter, size)
+            batching.note_sent(self._counter, size)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.bootstrap.cluster_id import named
+from grid_member.engine.bootstrap.cluster_id import fix_cluster_id
 from grid_member.engine.bootstrap.footing import Footing
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.quorum_of_one import QuorumOfOne
@@ -39,13 +39,13 @@ from grid_member.engine.replicated.full_replicas import initial_shards
 from grid_member.engine.replicated.import_backup import BackupImport
 from grid_member.engine.replicated.making import new_shard
 from grid_member.engine.replicated.own_server import (
+    await_begin,
     await_connection,
-    begun,
     check_counted,
+    connect_trusted,
     connection_to,
     end_member,
     take_back,
-    trusted,
 )
 from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.replication import NOTHING_TO_RESCUE
@@ -175,12 +175,12 @@ class ReplicatedShards(Shards):
     @property
     def client(self) -> NatsClient:
         """The connection to the member's own server, once there is one."""
-        return begun(self._client)
+        return await_begin(self._client)
 
     @property
     def system(self) -> NatsClient:
         """The connection that servers report to, once there is one."""
-        return begun(self._system)
+        return await_begin(self._system)
 
     @property
     def settings(self) -> ClusterSettings:
@@ -219,7 +219,7 @@ class ReplicatedShards(Shards):
         Raises:
             EngineError: it cannot be done.
         """
-        await do_unless_ended(self.ending, self._rescued(wipe=wipe))
+        await do_unless_ended(self.ending, self._rescue(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
@@ -285,15 +285,15 @@ class ReplicatedShards(Shards):
         cut = partial(end_member, self.ending, lambda: self._server, lambda: self.replicated_shards)
         incarnation, footing = (
             self.footing.begin(identity, cut),
-            (self.footing.found, self.footing.gone),
+            (self.footing.note_end, self.footing.is_gone),
         )
         self._server = server = NatsServer(
             settings, identity, self._wait_for, incarnation, *footing
         )
         server.held_back.allowed = self.memory.holding
         await server.start()
-        self._client = client = connection_to(server, settings, USER, self._connected)
-        self.roll_call.connected(client, lambda: server.apart)
+        self._client = client = connection_to(server, settings, USER, self._on_connection)
+        self.roll_call.watch_clusters(client, lambda: server.apart)
         self.footing.listen(client, lambda: self._cluster)
         self.disk_alarms.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
@@ -313,11 +313,13 @@ class ReplicatedShards(Shards):
                     self.waiting = None
                     break
                 wipes = self._wipes
-            await self._begun(client, server, importing, arrived)
+            await self._begin(client, server, importing, arrived)
 
-    async def _rescued(self, *, wipe: bool) -> None:
+    async def _rescue(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
-        client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
+        client, system = await connect_trusted(
+            lambda: self._server, lambda: (self._client, self._system)
+        )
         self._quorum_of_one.ask()  # they may be one only
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         begun = wipe and self._wiping
@@ -333,7 +335,7 @@ class ReplicatedShards(Shards):
             self._wiping = wipe
             raise
 
-    async def _begun(
+    async def _begin(
         self,
         client: NatsClient,
         server: NatsServer,
@@ -352,25 +354,27 @@ class ReplicatedShards(Shards):
         lost = self.damage, EmptyLogs(self.system, client, self.server_name, self.streams, settings)
         async with Streams(client, settings, self.streams, *told, *lost) as streams:
             begun_as = None
-            while begun_as != (cluster := await self._named(client, streams)):
+            while begun_as != (cluster := await self._keep_cluster_id(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.
                 begun_as = cluster
-                server.joined()
-                self.imported = await importing.finish(source, streams.made)
+                server.note_join()
+                self.imported = await importing.finish(source, streams.await_made)
                 shards = await streams.shards(make, numbers)
-                await streams.made()
+                await streams.await_made()
         if numbers[-1] == self._shards:
             self.volatile = shards.pop()
         self.durable = list(shards)
         self.only = shards[0] if self._shards == 1 else None
 
-    async def _named(self, client: NatsClient, streams: Streams) -> str:
+    async def _keep_cluster_id(self, client: NatsClient, streams: Streams) -> str:
         """Keep the id of the cluster with the data, and return it."""
         known = cast("OpenIdentity", self._identity)
         while True:
-            first = await streams.first_made()
+            first = await streams.await_first()
             with contextlib.suppress(NoStreamError):  # a rescue deleted it since
-                found = await named(client, self._settings, first.name, known, self._wait_for)
+                found = await fix_cluster_id(
+                    client, self._settings, first.name, known, self._wait_for
+                )
                 self._identity, self._cluster = found, found.cluster
                 return found.cluster
 
@@ -382,17 +386,17 @@ class ReplicatedShards(Shards):
             self._refused = True
             raise
 
-    def changed(self, shard: int, changes: set[str]) -> None:
+    def note_changes(self, shard: int, changes: set[str]) -> None:
         """Hear which values of the system store a batch changed in a shard."""
         if shard == 0:
             self.system_changed(changes)
         elif shard == self._shards:
             self.volatile_changed(changes)
 
-    def _connected(self, connected: bool) -> None:
+    def _on_connection(self, connected: bool) -> None:
         if connected:
             for shard in (*self.replicated_shards, *self.coming):
-                shard.connected()
+                shard.reconnect()
 
     def wait_to_read(self, error: NatsError, *, serves: bool = False) -> None:
         """Tell why shards cannot be read which a member brings in that has begun, or `serves`."""

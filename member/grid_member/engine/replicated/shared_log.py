@@ -36,7 +36,7 @@ class SharedLog(Log, Protocol):
     def damaged(self) -> bool:
         """Whether nothing is taken any more, for ever."""
 
-    def connected(self) -> None:
+    def reconnect(self) -> None:
         """Go on over a new connection."""
 
     def withdraw(self) -> list[Record]:

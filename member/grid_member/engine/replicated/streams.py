@@ -82,14 +82,14 @@ class Streams:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _ended([*self._making.values(), *self._watching])
+        await _await_end([*self._making.values(), *self._watching])
 
-    async def first_made(self) -> Stream:
+    async def await_first(self) -> Stream:
         """Return the first one when it is there, also when it was deleted meanwhile."""
         await self._ensure(self._streams[0])
         return self._streams[0]
 
-    async def made(self) -> None:
+    async def await_made(self) -> None:
         """Return when all of them are there.
 
         Raises:
@@ -109,7 +109,7 @@ class Streams:
         try:
             return await asyncio.gather(*reading)
         finally:
-            await _ended(reading)
+            await _await_end(reading)
 
     async def _read(
         self, number: int, made: Callable[[int, Stream], ReplicatedShard]
@@ -164,7 +164,7 @@ class Streams:
         return (next(iter(self._awaited), stream),)
 
 
-async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _await_end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

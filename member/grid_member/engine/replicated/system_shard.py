@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.local.system import unchecked
+from grid_member.engine.local.system import accept_log
 from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
@@ -59,7 +59,7 @@ class SystemShard(ReplicatedShard):
         incarnation: int,
         arrived: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None],
-        check: Check = unchecked,
+        check: Check = accept_log,
     ) -> None:
         super().__init__(log, member, incarnation, arrived, system_changed, check)
         self.state = SystemState()

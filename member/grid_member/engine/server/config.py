@@ -47,15 +47,15 @@ class ServerPlaces:
 
 def server_config(settings: ClusterSettings, server_name: str, places: ServerPlaces) -> str:
     """Return the file; everything that is not a constant is quoted."""
-    token = quoted(places.token)
+    token = quote(places.token)
     lines = [
-        f"server_name: {quoted(server_name)}",
+        f"server_name: {quote(server_name)}",
         # What is to be on some servers only is placed by their ids.
-        f"server_tags: [{quoted(peer_id(server_name))}]",
+        f"server_tags: [{quote(peer_id(server_name))}]",
         # The member is the only client: others have a server of their own.
         "host: 127.0.0.1",
         "port: -1",
-        f"ports_file_dir: {quoted(str(places.runtime))}",
+        f"ports_file_dir: {quote(str(places.runtime))}",
         "logtime: false",
         f"max_payload: {settings.max_payload_bytes}",
         f"max_pending: {max(_MAX_PENDING_BYTES, 4 * settings.max_payload_bytes)}",
@@ -76,7 +76,7 @@ def server_config(settings: ClusterSettings, server_name: str, places: ServerPla
     return "\n".join(lines) + "\n"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a string as the configuration language has it; nothing in it has a meaning there."""
     plain = (
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
@@ -92,7 +92,7 @@ def _jetstream(settings: ClusterSettings, places: ServerPlaces) -> list[str]:
     sync = "always" if settings.directory is not None else '"10s"'
     return [
         "jetstream {",
-        f"  store_dir: {quoted(str(places.store))}",
+        f"  store_dir: {quote(str(places.store))}",
         f"  sync_interval: {sync}",
         f"  max_memory_store: {_STORE_BYTES}",
         f"  max_file_store: {_STORE_BYTES}",
@@ -104,15 +104,15 @@ def _cluster(settings: ClusterSettings) -> list[str]:
     password = route_password(settings)
     timeout = f"timeout: {_AUTHORIZATION_TIMEOUT_S}"
     routes = [
-        f"    {quoted(f'nats://{ROUTE_USER}:{password}@{_url_host(host)}:{port}')}"
+        f"    {quote(f'nats://{ROUTE_USER}:{password}@{_url_host(host)}:{port}')}"
         for host, port in settings.members
     ]
     return [
         "cluster {",
-        f"  name: {quoted(route_cluster(settings.cluster_name))}",
-        f"  host: {quoted(settings.host)}",
+        f"  name: {quote(route_cluster(settings.cluster_name))}",
+        f"  host: {quote(settings.host)}",
         f"  port: {settings.port}",
-        f"  authorization {{ user: {ROUTE_USER}, password: {quoted(password)}, {timeout} }}",
+        f"  authorization {{ user: {ROUTE_USER}, password: {quote(password)}, {timeout} }}",
         # The addresses of clients are loopback ones: of no use to other members' clients.
         "  no_advertise: true",
         # One connection for everything. If what servers agree on came over another one, a leader
@@ -133,9 +133,9 @@ def _tls(tls: ClusterTls | None) -> list[str]:
         return []
     return [
         "  tls {",
-        f"    cert_file: {quoted(str(tls.certificate_file))}",
-        f"    key_file: {quoted(str(tls.key_file))}",
-        f"    ca_file: {quoted(str(tls.ca_file))}",
+        f"    cert_file: {quote(str(tls.certificate_file))}",
+        f"    key_file: {quote(str(tls.key_file))}",
+        f"    ca_file: {quote(str(tls.ca_file))}",
         "    verify: true",
         f"    timeout: {_AUTHORIZATION_TIMEOUT_S}",
         "  }",

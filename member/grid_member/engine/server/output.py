@@ -93,7 +93,7 @@ class LogLine(NamedTuple):
     text: str
 
 
-def said(line: str) -> LogLine:
+def parse_line(line: str) -> LogLine:
     """Return what a line says; one without a level is a complaint from before there is a log."""
     found = _LINE.fullmatch(line)
     if found is None:
@@ -223,16 +223,16 @@ class ServerLog:
     def _take(self, line: str, now: float) -> None:
         for secret in self._secrets:
             line = line.replace(secret, _HIDDEN)
-        level, text = said(line)
+        level, text = parse_line(line)
         self._last.append(text)
         # Who connects comes from another port each time.
         todo, host = advice(text), text.partition(" - ")[0].rpartition(":")[0]
-        if _PLAIN.search(text) and _lasting(self._plain, host, now, SERVERLESS_S) < SERVERLESS_S:
+        if _PLAIN.search(text) and _is_lasting(self._plain, host, now, SERVERLESS_S) < SERVERLESS_S:
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._disk_alarms.append(text)
             self.crippled = self.crippled or is_crippled(text)
-            if todo is not None and _lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
+            if todo is not None and _is_lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
                 self._set_apart(host, todo, now)
             if not self._is_news(text, now):
                 level = logging.DEBUG
@@ -259,7 +259,7 @@ class ServerLog:
         return True
 
 
-def _lasting(
+def _is_lasting(
     seen: OrderedDict[str, tuple[float, float]], host: str, now: float, gap_s: float
 ) -> float:
     """Note that something was seen of a host; return for how long it has been, in seconds.

@@ -30,7 +30,7 @@ from grid_member.engine.bootstrap.incarnation import TwinError
 from grid_member.engine.bootstrap.route_identity import route_password
 from grid_member.engine.bootstrap.staggered_start import await_start
 from grid_member.engine.io.ending import do_unless_ended
-from grid_member.engine.nats.client.errors import unexpected
+from grid_member.engine.nats.client.errors import describe_unexpected
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (
     SYSTEM_ACCOUNT,
@@ -42,7 +42,7 @@ from grid_member.engine.server.held_back import ServerHold
 from grid_member.engine.server.lifetimes import Lifetimes
 from grid_member.engine.server.output import ServerLog, explanation, is_full
 from grid_member.engine.server.ports_file import client_address, remove_ports
-from grid_member.engine.server.renewal import looked, renewals
+from grid_member.engine.server.renewal import file_signatures, renewals
 from grid_member.engine.server.runtime import directory_error, make_runtime
 from grid_member.engine.storage.store import CLUSTER
 
@@ -150,7 +150,7 @@ class NatsServer:
         """
         binary = await asyncio.to_thread(find_server, self._settings.server)
         try:
-            runtime = await self._prepared()
+            runtime = await self._prepare()
             self._looking = asyncio.ensure_future(self._lifetimes.watch())
             await self._await_others(runtime)
             self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
@@ -164,7 +164,7 @@ class NatsServer:
             await self.stop()
             raise
 
-    def joined(self) -> None:
+    def note_join(self) -> None:
         """Hear that the member is among its own: its server gives way to nobody any more."""
         self._admission_reason = AdmissionReason.OWN
         if self._watching is not None:
@@ -173,7 +173,7 @@ class NatsServer:
     def trust(self) -> None:
         """Hear that those who are there go on: no member that merely waits is waited for."""
         self._trusted = True
-        self.joined()
+        self.note_join()
 
     def kill(self) -> None:
         """End the server now and for good; it hands over nothing."""
@@ -195,7 +195,7 @@ class NatsServer:
         if runtime is not None:
             await asyncio.to_thread(runtime.remove)
 
-    async def _prepared(self) -> Path:
+    async def _prepare(self) -> Path:
         """Return the server's directory with what it reads at its start."""
         making = asyncio.ensure_future(asyncio.to_thread(make_runtime))
         try:
@@ -257,7 +257,7 @@ class NatsServer:
             except OSError as error:
                 ended = f"nats-server could not be run ({error.strerror or error})"
             except Exception as error:
-                ended = f"nats-server could not be watched ({unexpected(error)})"
+                ended = f"nats-server could not be watched ({describe_unexpected(error)})"
             if self._stopping.is_set():
                 return
             if self._clock() - began >= STEADY_S:
@@ -286,7 +286,7 @@ class NatsServer:
         config, store = runtime / _CONFIG, self._store(runtime)
         self.held_back.prepare(config, store, again=bool(self._ended_s))
         tls = self._settings.tls
-        seen = () if tls is None else await asyncio.to_thread(looked, tls)
+        seen = () if tls is None else await asyncio.to_thread(file_signatures, tls)
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", _LAUNCH, str(os.getpid())),
             *(binary, "-c", config),

@@ -31,13 +31,13 @@ async def renewals(tls: ClusterTls, seen: _FileSignatures, read_anew: Callable[[
 
     Args:
         tls: names the files.
-        seen: the files as `looked` found them before the server read them.
+        seen: the files as `file_signatures` found them before the server read them.
         read_anew: tells the server, which has been there for `LOOK_S` by then.
     """
     former = seen
     while True:
         await asyncio.sleep(LOOK_S)
-        found = await asyncio.to_thread(looked, tls)
+        found = await asyncio.to_thread(file_signatures, tls)
         if found == former != seen and () not in found:
             problem = await asyncio.to_thread(pair_problem, tls)
             if problem is None:
@@ -60,6 +60,6 @@ def pair_problem(tls: ClusterTls) -> str | None:
     return f"network.cluster.ssl.{name}-file: {file} {problem.why}"
 
 
-def looked(tls: ClusterTls) -> _FileSignatures:
+def file_signatures(tls: ClusterTls) -> _FileSignatures:
     """Return what changes whenever one of the files, or a link on the way to it, does. Blocks."""
     return tuple(map(file_signature, (tls.certificate_file, tls.key_file, tls.ca_file)))

@@ -40,7 +40,7 @@ def make_runtime() -> Runtime:
         OSError: there can be none.
     """
     unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED))
-    lock_fd = _locked(unnamed)
+    lock_fd = _lock(unnamed)
     if lock_fd is None:
         raise BlockingIOError(f"{unnamed} is in use")
     path = unnamed.with_name(PREFIX + unnamed.name.removeprefix(_UNNAMED))
@@ -65,12 +65,12 @@ def directory_error(error: OSError) -> EngineError:
 def _sweep(place: Path) -> None:
     for path in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            lock_fd = _locked(path) if path.lstat().st_uid == os.geteuid() else None
+            lock_fd = _lock(path) if path.lstat().st_uid == os.geteuid() else None
             if lock_fd is not None:
                 Runtime(path, lock_fd).remove()
 
 
-def _locked(path: Path) -> int | None:
+def _lock(path: Path) -> int | None:
     """Lock a directory; None when it is another process's."""
     lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -46,7 +46,7 @@ class BatchingPolicy:
         self._timer: asyncio.TimerHandle | None = None
         self._impatient = False
 
-    def sent(self, counter: int, size: int) -> None:
+    def note_sent(self, counter: int, size: int) -> None:
         """Hear that what waited was sent; the counter is that of its last record."""
         self._counter, self._size, self._sent_s = counter, size, time.monotonic()
         self._impatient = False

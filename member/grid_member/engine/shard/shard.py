@@ -99,7 +99,7 @@ class Shard:
         self._batching: BatchingPolicy | None = None
         """Where a record costs the log much, whatever it carries."""
         if log.wants_batches:
-            self._batching = BatchingPolicy(self.room, self._carries)
+            self._batching = BatchingPolicy(self.send_waiting, self._carries)
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
@@ -215,7 +215,7 @@ class Shard:
         """Return a mark that is passed when all that was proposed before has its outcome."""
         return self._counter + len(self._operations) // MAX_OPERATIONS_PER_RECORD + 2
 
-    def passed(self, bound: int) -> bool:
+    def is_passed(self, bound: int) -> bool:
         """Tell whether a mark is passed; under way later than it may be more."""
         if self._counter < bound and (self._operations or self._system):
             return False
@@ -246,7 +246,7 @@ class Shard:
 
     # Consumer
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         """Apply the records and answer those that this member sent in this incarnation."""
         state = self.state
         for sequence, timestamp_ms, record in batch:
@@ -259,7 +259,7 @@ class Shard:
                 if in_flight_record is not None and outcomes is not None:
                     self._answer(in_flight_record, outcomes)
         if self._batching is not None:
-            self.room()
+            self.send_waiting()
         queues = state.queues
         if queues.arrivals:
             arrivals, queues.arrivals = queues.arrivals, set()
@@ -268,12 +268,12 @@ class Shard:
             self._log.store_snapshot(state.snapshot())
         self._check_settled()
 
-    def room(self) -> None:
+    def send_waiting(self) -> None:
         """Send what waited for others to come back."""
         if self._operations or self._system:
             self._flush()
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer the operations of the records with the refusal.
 
         Those that store nothing travelled with others by chance: they are sent again by themselves.
@@ -288,7 +288,7 @@ class Shard:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
             self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
         if self._batching is not None:
-            self.room()
+            self.send_waiting()
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:
@@ -328,7 +328,7 @@ class Shard:
         if not self._system and self._log.refusal is None and batching.holds(size):
             return
         self._send_waiting()
-        batching.sent(self._counter, size)
+        batching.note_sent(self._counter, size)
 
     def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers

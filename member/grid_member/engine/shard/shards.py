@@ -109,7 +109,7 @@ class Shards:
         if len(self.durable) == 1:
             self.only = self.durable[0]
 
-    async def opened(self) -> None:
+    async def note_open(self) -> None:
         """Hear that the logs were replayed and took their first records."""
         if self._opening is not None:
             opening, self._opening = self._opening, None
@@ -120,7 +120,7 @@ class Shards:
         """Close logs and store; what the shards hold can still be read."""
         for shard in self.all:
             await shard.close()
-        await self.opened()  # else the next start would believe that this one died
+        await self.note_open()  # else the next start would believe that this one died
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -92,7 +92,7 @@ class MapReads:
         for name in list(self._shard.state.maps.found):
             self.send(name)
 
-    def touched(self, name: str, accesses: tuple[Access, ...], outcome: Refused | None) -> None:
+    def note_touch(self, name: str, accesses: tuple[Access, ...], outcome: Refused | None) -> None:
         """Take back what the log refused, for as long as the entries are there."""
         self._held = isinstance(outcome, Refused)
         if not self._held:
@@ -158,4 +158,4 @@ class _TouchCallback:
 
     def answer(self, outcome: Refused | None) -> None:
         """Hand the outcome on."""
-        self._reads.touched(self._name, self._accesses, outcome)
+        self._reads.note_touch(self._name, self._accesses, outcome)

@@ -17,7 +17,7 @@ def shard_of(name: str, shards: int) -> int:
     return zlib.crc32(name.encode("utf-8", "surrogatepass")) % shards
 
 
-def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
+def merge(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Return one snapshot of all that the snapshots of a cluster's shards hold.
 
     The first one is that of the system shard: what the others say of the system is of no use.

@@ -12,7 +12,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.storage.exchange import OPENING
@@ -45,7 +45,7 @@ class CrashMarker:
                 self._leave_mark()
                 return
         except OSError as error:
-            raise unusable("the directory", self._store, error) from error
+            raise unusable_error("the directory", self._store, error) from error
         _log.warning("the last start died while it opened the store: every page is checked first")
         for path in logs:
             check_pages(path)

@@ -90,7 +90,7 @@ def _foreign_error(path: Path) -> EngineError:
 
 
 def _aside(directory: Path) -> Path:
-    taken = [numbered(path.name, DAMAGED) for path in directory.iterdir()]
+    taken = [number_in(path.name, DAMAGED) for path in directory.iterdir()]
     return directory / f"{DAMAGED}{max(taken, default=0) + 1}"
 
 
@@ -101,7 +101,7 @@ def _wiping(directory: Path) -> Path:
     return wiping
 
 
-def numbered(name: str, prefix: str) -> int:
+def number_in(name: str, prefix: str) -> int:
     """Return the number behind the prefix, 0 when the name is anything else."""
     digits = name.removeprefix(prefix)
     plain = name.startswith(prefix) and digits.isascii() and digits.isdecimal()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import damaged, newer
+from grid_member.engine.io.errors import damage_error, newer_error
 from grid_member.engine.io.files import open_private
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def read_identity(path: Path) -> StoreIdentity:
         if content["kind"] != _KIND:
             raise EngineError(f"{path} was not written by a grid-member: choose another directory")
         if content["format"] != STORE_FORMAT:
-            raise newer(str(path), content["format"], STORE_FORMAT)
+            raise newer_error(str(path), content["format"], STORE_FORMAT)
         restored = content.get("restored")
         return StoreIdentity(
             uuid.UUID(content["member"]),
@@ -80,4 +80,4 @@ def read_identity(path: Path) -> StoreIdentity:
             restored and RestoreOrigin(str(restored["backup"]), str(restored["place"])),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(str(path), "it is not what a grid-member writes") from None
+        raise damage_error(str(path), "it is not what a grid-member writes") from None

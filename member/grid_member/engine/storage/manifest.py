@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import newer
+from grid_member.engine.io.errors import newer_error
 from grid_member.engine.io.files import open_private
 
 if TYPE_CHECKING:
@@ -80,17 +80,17 @@ def read_manifest(place: Path) -> Manifest:
         raise _no_backup_error(place) from None
     line, _, rest = data.partition(b"\n")
     if rest != hashlib.sha256(line).hexdigest().encode() + b"\n":
-        raise broken(place, f"its {MANIFEST_FILE} is not as it was written")
+        raise backup_error(place, f"its {MANIFEST_FILE} is not as it was written")
     try:
         content = json.loads(line)
         if content["kind"] != _KIND:
             raise _no_backup_error(place)
         if content["format"] != BACKUP_FORMAT:
-            raise newer(f"the backup {place}", content["format"], BACKUP_FORMAT)
+            raise newer_error(f"the backup {place}", content["format"], BACKUP_FORMAT)
         files = {name: Checksum(*found) for name, found in content["files"].items()}
         return Manifest(content["id"], content["created"], content["member"], files)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise broken(place, f"its {MANIFEST_FILE} is not what a grid-member writes") from None
+        raise backup_error(place, f"its {MANIFEST_FILE} is not what a grid-member writes") from None
 
 
 def file_checksum(path: Path, go_on: Callable[[int], None] | None = None) -> Checksum:
@@ -106,7 +106,7 @@ def file_checksum(path: Path, go_on: Callable[[int], None] | None = None) -> Che
     return Checksum(size_bytes, digest.hexdigest())
 
 
-def broken(place: Path, why: str) -> EngineError:
+def backup_error(place: Path, why: str) -> EngineError:
     """Return the error of a backup that must not be restored."""
     return EngineError(f"the backup {place} is damaged or incomplete: {why}: {_ANOTHER}")
 

@@ -18,7 +18,7 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
-from grid_member.engine.io.errors import damaged, foreign, unusable
+from grid_member.engine.io.errors import damage_error, foreign_error, unusable_error
 from grid_member.engine.io.files import close_files, sync_directory
 from grid_member.engine.lmdb.tables import DATA_FILE, create_log
 from grid_member.engine.storage.exchange import (
@@ -81,7 +81,7 @@ def open_store(directory: Path, shards: int) -> Store:
             close_files(lock_fds)
             raise
     except (OSError, lmdb.Error) as error:
-        raise unusable("the directory", directory, error) from error
+        raise unusable_error("the directory", directory, error) from error
 
 
 def shard_path(place: Path, shard: int) -> Path:
@@ -118,7 +118,7 @@ def _check_store(place: Path) -> None:
         raise EngineError(f"{place} is not a directory: choose another base directory")
     if not (place / IDENTITY_FILE).exists():
         ours = any(place.glob("shard-*/data.mdb"))
-        raise (damaged if ours else foreign)(str(place), f"it holds no {IDENTITY_FILE}")
+        raise (damage_error if ours else foreign_error)(str(place), f"it holds no {IDENTITY_FILE}")
 
 
 def make_directories(directory: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from grid_member.engine.bootstrap.identity import of_cluster, open_identity
 from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe, waiting_line
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.replicated import own_server
-from grid_member.engine.replicated.own_server import connection_to, trusted
+from grid_member.engine.replicated.own_server import connect_trusted, connection_to
 from grid_member.engine.server.config import USER
 from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.server.servers import HOST, client_of, lives, settings, started
@@ -256,7 +256,7 @@ async def test_a_server_that_was_started_alone_gives_way_to_another_cluster(
     )
     await lonely.start()
     if joined:
-        lonely.joined()
+        lonely.note_join()
     process_id = lonely.process_id
     assert process_id is not None
     async with client_of(lonely) as client:
@@ -327,7 +327,7 @@ async def test_the_server_of_who_is_to_go_on_starts_whoever_waits() -> None:
         await eventually(refused)
         assert not starting.done()
         client = connection_to(member, own, USER)
-        assert await trusted(lambda: member, lambda: (client,)) == [client]
+        assert await connect_trusted(lambda: member, lambda: (client,)) == [client]
         await starting
         await client.close()
         await member.stop()
@@ -341,10 +341,10 @@ async def test_a_server_that_does_not_run_is_told_with_why_and_is_asked_for_agai
     opened = open_identity(None, cluster_name="dev", member_name="m")
     member = NatsServer(settings(ports[0], ports), opened.identity)
     with pytest.raises(NotYetError, match="not there yet, nothing was done: it is starting; ask"):
-        await trusted(lambda: member, lambda: (None,))
+        await connect_trusted(lambda: member, lambda: (None,))
     member.failure = "the disk of /d is full: make room on it"
     with pytest.raises(NotYetError, match="nothing was done: the disk of /d is full"):
-        await trusted(lambda: member, lambda: (None,))
+        await connect_trusted(lambda: member, lambda: (None,))
 
 
 async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from grid_member.engine.bootstrap import cluster_id, discovery, polling
-from grid_member.engine.bootstrap.cluster_id import named
+from grid_member.engine.bootstrap.cluster_id import fix_cluster_id
 from grid_member.engine.bootstrap.discovery import Discovery
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.polling import AddressPolling
@@ -73,8 +73,8 @@ async def test_a_stream_that_is_deleted_meanwhile_is_not_asked_for_ever(
     async def gone(*_: object) -> dict[str, str]:
         raise NoStreamError
 
-    monkeypatch.setattr(cluster_id, "answered", gone)
+    monkeypatch.setattr(cluster_id, "ask_successfully", gone)
     opened = open_identity(None, cluster_name="dev", member_name="m")
-    asking = named(None, settings(1), "first", opened, lambda _: None)  # type: ignore[arg-type]
+    asking = fix_cluster_id(None, settings(1), "first", opened, lambda _: None)  # type: ignore[arg-type]
     with pytest.raises(NoStreamError):
         await asyncio.wait_for(asking, 10)

@@ -15,7 +15,7 @@ from unittest import mock
 
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.admin.streams import asked
+from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
@@ -189,7 +189,7 @@ class Cluster:
         """Return the member whose server leads the stream of a map."""
         shard = self.shard_of(map_name)
         client = self.engines[0].client
-        info = await asked(client, f"STREAM.INFO.shard-{shard}")
+        info = await ask(client, f"STREAM.INFO.shard-{shard}")
         names = [engine.server_name for engine in self.engines]
         return names.index(info["cluster"]["leader"])
 

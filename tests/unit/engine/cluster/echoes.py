@@ -56,7 +56,7 @@ class EchoLog(HandLog):
         """Refuse everything, as nothing was confirmed for too long."""
         self.quorum = False
         self.refusal = NO_QUORUM
-        self.owner.unknown(self.withdraw(), NO_QUORUM)
+        self.owner.take_unknown(self.withdraw(), NO_QUORUM)
 
     def recover(self) -> None:
         """Have a quorum again; what asked for it comes back."""
@@ -68,7 +68,7 @@ class EchoLog(HandLog):
     def _come_back(self) -> None:
         if self.quorum and self.on_their_way:
             self.refusal = None
-            self.owner.committed(self.committed(*self.on_their_way))
+            self.owner.take_committed(self.committed(*self.on_their_way))
 
 
 class EchoShards(ReplicatedShards):

@@ -78,7 +78,7 @@ class HandLog:
         self.kept += batch
         return batch
 
-    def connected(self) -> None:
+    def reconnect(self) -> None:
         """Nothing is connected."""
 
     def forget(self, counters: Iterable[int]) -> None:
@@ -127,7 +127,7 @@ class Proposals:
         self.come_back()
 
     def come_back(self, *records: Record) -> None:
-        self.shard.committed(self.log.committed(*(records or list(self.log.on_their_way))))
+        self.shard.take_committed(self.log.committed(*(records or list(self.log.on_their_way))))
 
     async def propose(self, name: str, operation: object) -> Record:
         def answer(outcome: object) -> None:

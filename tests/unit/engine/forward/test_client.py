@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.engine.forward import client, server
 from grid_member.engine.forward import session as session_module
-from grid_member.engine.forward.messages import TOO_LARGE, Frame, FrameKind, broken
+from grid_member.engine.forward.messages import TOO_LARGE, Frame, FrameKind, session_end
 from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
@@ -182,7 +182,9 @@ async def test_a_host_that_breaks_each_session_is_none(
         if silent:
             parties.bus.lose = lambda subject: subject.startswith(b"grid.forward")
         else:
-            monkeypatch.setattr(server.ForwardServer, "_hear", lambda *_: broken(*session(parties)))
+            monkeypatch.setattr(
+                server.ForwardServer, "_hear", lambda *_: session_end(*session(parties))
+            )
         await condition(lambda: not parties.lite.answering)
         refused = await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S)
         assert isinstance(refused, Refused)

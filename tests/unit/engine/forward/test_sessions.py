@@ -208,9 +208,9 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
         monkeypatch.setattr(parties.engine, "map_clear", fail)
         answers: list[Message] = []
         Connection(parties.bus).subscribe(b"answers", answers.extend)
-        heard = parties.hosts[0]._heard
+        heard = parties.hosts[0]._take_messages
         messages = [Message(b"", reply, b"", fails, 1) for reply in (b"", b"answers")]
-        parties.hosts[0]._wanted(messages)
+        parties.hosts[0]._answer_offers(messages)
         heard(messages)
         await condition(lambda: len(answers) == 2)
         said = messages_module.decode_message(answers[1].payload)
@@ -257,7 +257,7 @@ async def test_what_cannot_be_read_ends_its_session() -> None:
         answers: list[Message] = []
         Connection(parties.bus).subscribe(b"answers", answers.extend)
         for unread in (whole[:10], whole[:-1], b"\xff" + whole[1:]):
-            parties.hosts[0]._heard([Message(b"", b"answers", b"", unread, 1)])
+            parties.hosts[0]._take_messages([Message(b"", b"answers", b"", unread, 1)])
         await condition(lambda: len(answers) == 2)
         for answer in answers:
             said = messages_module.decode_message(answer.payload)

@@ -12,7 +12,13 @@ import pytest
 
 from grid_member.engine.bootstrap.identity import MemberIdentity
 from grid_member.engine.integrity import damage
-from grid_member.engine.integrity.damage import Copy, Damage, copies_found, described, places_of
+from grid_member.engine.integrity.damage import (
+    Copy,
+    Damage,
+    copies_found,
+    describe_damage,
+    places_of,
+)
 from grid_member.engine.nats.admin.streams import Stream
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
 from grid_member.engine.state.machine import State
@@ -85,7 +91,7 @@ class Servers:
 
 
 def told_of(found: Mapping[str, list[Copy]], lacking: Mapping[str, set[str]]) -> str | None:
-    return described(places_of(found, lacking, {}), "m1", DIRECTORY)
+    return describe_damage(places_of(found, lacking, {}), "m1", DIRECTORY)
 
 
 @pytest.fixture

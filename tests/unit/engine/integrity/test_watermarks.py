@@ -167,9 +167,9 @@ async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_
     await check(one, servers, other, OTHER)
     servers.ids = None
     add(state, MEMBER, SECOND, 1)
-    begun = [one._begun]
+    begun = [one._is_begun]
     add(other, MEMBER, SECOND, 1)
-    assert [*begun, one._begun] == [False, True]
+    assert [*begun, one._is_begun] == [False, True]
     servers.ids = frozenset({"s0"})
     await until((directory / FILE).exists)
     assert noted(directory).keys() == {"shard-1", "shard-2"}
@@ -236,7 +236,7 @@ async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
     await check(one, servers, state)
     await check(one, servers, other, OTHER)
     add(state, MEMBER, FIRST, 1)
-    assert not one._begun
+    assert not one._is_begun
     one.forget(OTHER)
     one.forget(VOLATILE)
     await until(lambda: one._watermarks)
@@ -267,7 +267,7 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
     one = Watermarks(directory)
     begin(one, servers)
     await check(one, servers, state, VOLATILE)
-    assert not one._begun
+    assert not one._is_begun
     await one.end()
     assert not (directory / FILE).exists()
     nowhere = Watermarks(None)

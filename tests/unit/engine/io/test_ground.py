@@ -26,7 +26,7 @@ def test_what_comes_back_is_there_again_unless_something_was_written_meanwhile(
     ground = Ground(file.parent, [file])
     away = file.with_name("away")
     assert not ground.look()
-    assert not ground.wrote()
+    assert not ground.check_write()
     file.rename(away)
     assert ground.look()
     assert str(file) in (ground.lost or "")
@@ -34,7 +34,7 @@ def test_what_comes_back_is_there_again_unless_something_was_written_meanwhile(
     assert not ground.look()
     assert ground.lost is None
     file.rename(away)
-    assert ground.wrote()
+    assert ground.check_write()
     away.rename(file)
     assert ground.look()
     assert ground.lost is not None

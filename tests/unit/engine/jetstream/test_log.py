@@ -94,22 +94,22 @@ class StateConsumer:
         self.refusals: list[Refused] = []
         self.rejected_records: list[Record] = []
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         for one in batch:
             if self.state.apply(*one) is None:
                 self.without_effect.append(one.record.counter)
 
-    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_unknown(self, records: Sequence[Record], refused: Refused) -> None:
         self.unknown_records += records
         self.refusals.append(refused)
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         self.rejected_records += records
 
-    def room(self) -> None:
+    def send_waiting(self) -> None:
         """Nothing waits."""
 
-    def lost(self) -> None:
+    def reload(self) -> None:
         """Nothing is purged."""
 
 
@@ -360,9 +360,9 @@ async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     monkeypatch.setattr(replay, "BlockingClient", Nobody)
     monkeypatch.setattr(replay, "look", lambda *_: found)
     monkeypatch.setattr(replay, "_last", lambda *_: 40)
-    steps = list(replay.replayed(ReplaySource(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
+    steps = list(replay.replay_log(ReplaySource(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
     assert steps == [SnapshotChunk(40, b"")]
-    monkeypatch.setattr(log_module, "replayed", lambda *_: (step for step in steps))
+    monkeypatch.setattr(log_module, "replay_log", lambda *_: (step for step in steps))
     assert list(stream.log.replay()) == [[SystemPart(40, 0, ClusterState.ACTIVE)]]
     stream.log.resume()
     assert stream.log._messages.last == 40, "from the begin on it would miss what is purged"

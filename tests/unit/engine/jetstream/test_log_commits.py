@@ -43,7 +43,7 @@ async def test_what_is_sent_again_took_as_long_as_since_it_was_sent_first(timed:
     timed.append(1)
     (first,) = timed.taken()
     timed.log._publisher._sent[1].first_s -= 60  # a minute ago
-    timed.log.connected()  # the connection was lost, and the record with it
+    timed.log.reconnect()  # the connection was lost, and the record with it
     assert timed.taken() == [first]
     timed.take(first)
     (took_s,) = timed.told

@@ -9,9 +9,9 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream import compaction, mismatch
-from grid_member.engine.jetstream.replay import replayed
+from grid_member.engine.jetstream.replay import replay_log
 from grid_member.engine.jetstream.snapshots import OvertakenError
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer
@@ -40,7 +40,7 @@ async def followed(world: World) -> tuple[JetStreamLog, StateConsumer]:
     log.start(consumer)
     await world.write(COUNT + 1, LAST)
     await until(lambda: consumer.state.sequence == LAST)
-    await answered(world.client, "STREAM.PURGE.log", {"seq": FIRST})
+    await ask_successfully(world.client, "STREAM.PURGE.log", {"seq": FIRST})
     return log, consumer
 
 
@@ -63,7 +63,7 @@ async def test_who_starts_waits_for_the_image_while_somebody_knows_the_state(wor
     log, _ = await followed(world)
 
     def read() -> list[object]:
-        return list(replayed(world.source, world.log.name))
+        return list(replay_log(world.source, world.log.name))
 
     named = f"the log has {FIRST} to {LAST}, its image was taken at {COUNT}"
     with pytest.raises(OvertakenError, match=named):

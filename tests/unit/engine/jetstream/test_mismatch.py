@@ -13,7 +13,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream import mismatch, replay
 from grid_member.engine.jetstream.compaction import Compactor
 from grid_member.engine.jetstream.consumer import StreamMessage, place
-from grid_member.engine.jetstream.replay import SnapshotChunk, replayed
+from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
 from grid_member.engine.jetstream.snapshots import (
     OtherLogError,
     OvertakenError,
@@ -25,7 +25,7 @@ from grid_member.engine.jetstream.snapshots import (
     purge,
     record_ms,
 )
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.state.machine import State
@@ -188,7 +188,7 @@ async def test_a_log_that_changes_between_two_questions_is_looked_at_again(
             if replaced:
                 await world.replace(0)
             else:
-                await answered(client, "STREAM.PURGE.log", {"seq": COUNT + 2})
+                await ask_successfully(client, "STREAM.PURGE.log", {"seq": COUNT + 2})
         return await request(client, subject, *args, **named)
 
     monkeypatch.setattr(NatsClient, "request", late)
@@ -203,7 +203,7 @@ async def test_a_log_that_changes_between_two_questions_is_looked_at_again(
 
 
 def read(world: World) -> list[object]:
-    return list(replayed(world.source, world.log.name))
+    return list(replay_log(world.source, world.log.name))
 
 
 async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(

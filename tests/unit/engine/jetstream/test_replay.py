@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.jetstream import replay
 from grid_member.engine.jetstream.mismatch import LogComparison, info, look
-from grid_member.engine.jetstream.replay import ReplaySource, replayed
+from grid_member.engine.jetstream.replay import ReplaySource, replay_log
 from grid_member.engine.jetstream.snapshots import OvertakenError, SnapshotEnd, snapshot_stream
 from grid_member.engine.nats.admin.streams import Stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
@@ -94,12 +94,12 @@ def held(client: BlockingClient, condition: Callable[[dict[str, Any]], bool]) ->
 
 
 def read(source: ReplaySource) -> list[bytes]:
-    return [step.payload for step in replayed(source, LOG.name)]
+    return [step.payload for step in replay_log(source, LOG.name)]
 
 
 def test_a_log_is_read_and_nothing_is_left_behind(source: ReplaySource) -> None:
     made: list[str] = []
-    assert [step.payload for step in replayed(source, LOG.name, made.append)] == RECORDS
+    assert [step.payload for step in replay_log(source, LOG.name, made.append)] == RECORDS
     with connected(source) as client:
         assert made == [info(client, LOG.name)["created"]]
         held(client, lambda state: state["consumer_count"] == 0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.jetstream import compaction, snapshots
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.jetstream.worlds import COUNT, StateConsumer
 from tests.unit.waiting import until
@@ -28,7 +28,7 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     compact_always(monkeypatch, chunk_bytes=1)
     await world.in_snapshot()
     if missing:
-        await answered(world.client, f"STREAM.DELETE.{world.log.snapshots.name}")
+        await ask_successfully(world.client, f"STREAM.DELETE.{world.log.snapshots.name}")
         await world.create(world.log.snapshots)
     else:
         await world.replace(COUNT)

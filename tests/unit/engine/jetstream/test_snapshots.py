@@ -13,7 +13,7 @@ import pytest
 from grid_member.engine.api import Refused
 from grid_member.engine.jetstream import compaction
 from grid_member.engine.jetstream.snapshots import OvertakenError, SnapshotWriter, look_at
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
@@ -59,7 +59,10 @@ async def filled(driver: Driver, rounds: int = 1, times: int = 1) -> dict[str, b
 
 async def stored_bytes(driver: Driver) -> int:
     client = engine_of(driver).client
-    infos = [await answered(client, f"STREAM.INFO.{name}") for name in (STREAM, f"{STREAM}-image")]
+    infos = [
+        await ask_successfully(client, f"STREAM.INFO.{name}")
+        for name in (STREAM, f"{STREAM}-image")
+    ]
     return sum(info["state"]["bytes"] for info in infos)
 
 

@@ -8,7 +8,7 @@ from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.jetstream.replay import ReplaySource
 from grid_member.engine.jetstream.snapshots import look_at
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.admin.streams import Stream, answered, stream_config
+from grid_member.engine.nats.admin.streams import Stream, ask_successfully, stream_config
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import MapPut, Record
@@ -43,23 +43,23 @@ class StateConsumer:
             if isinstance(step, list):
                 self.state.load(step)
             else:
-                self.committed([step])  # type: ignore[list-item]
+                self.take_committed([step])  # type: ignore[list-item]
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         for one in batch:
             self.state.apply(*one)
             self.last_ms = one.timestamp_ms
 
-    def lost(self) -> None:
+    def reload(self) -> None:
         self.losses += 1
 
-    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Nothing is sent."""
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Nothing is sent."""
 
-    def room(self) -> None:
+    def send_waiting(self) -> None:
         """Nothing waits."""
 
 
@@ -78,11 +78,13 @@ class World:
         await self.write(1, COUNT)
 
     async def create(self, stream: Stream) -> None:
-        await answered(self.client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 1, "dev"))
+        await ask_successfully(
+            self.client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 1, "dev")
+        )
 
     async def replace(self, count: int) -> None:
         """Have another log in place of this one, with so many records, all of a later time."""
-        await answered(self.client, f"STREAM.DELETE.{self.log.name}")
+        await ask_successfully(self.client, f"STREAM.DELETE.{self.log.name}")
         now_ms = wall_clock_ms()
         await until(lambda: wall_clock_ms() > now_ms)
         await self.create(self.log)
@@ -99,7 +101,7 @@ class World:
         await eventually(arrived)
 
     async def state(self) -> dict[str, Any]:
-        info = await answered(self.client, f"STREAM.INFO.{self.log.name}")
+        info = await ask_successfully(self.client, f"STREAM.INFO.{self.log.name}")
         return dict(info["state"])
 
     async def nobody_is_fed(self) -> None:
@@ -107,8 +109,10 @@ class World:
         name = self.log.name
 
         async def gone() -> bool:
-            for one in (await answered(self.client, f"CONSUMER.NAMES.{name}"))["consumers"] or ():
-                await answered(self.client, f"CONSUMER.DELETE.{name}.{one}")
+            for one in (await ask_successfully(self.client, f"CONSUMER.NAMES.{name}"))[
+                "consumers"
+            ] or ():
+                await ask_successfully(self.client, f"CONSUMER.DELETE.{name}.{one}")
             return bool((await self.state())["consumer_count"] == 0)
 
         await eventually(gone)

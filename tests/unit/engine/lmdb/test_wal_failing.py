@@ -209,13 +209,13 @@ class Told:
     def __init__(self) -> None:
         self.taken: list[str] = []
 
-    def committed(self, batch: Sequence[Committed]) -> None:
+    def take_committed(self, batch: Sequence[Committed]) -> None:
         for one in batch:
             for operation in one.record.operations:
                 assert isinstance(operation, MapPut)
                 self.taken.append(operation.key)
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         pass
 
 
@@ -260,7 +260,7 @@ async def test_nothing_is_answered_in_the_place_of_what_lmdb_may_have(
     steps = [step for step in again.replay() if isinstance(step, Committed)]
     await again.close()
     found = Told()
-    found.committed(steps)
+    found.take_committed(steps)
     assert set(told.taken) <= set(found.taken)
     assert "unknown" in found.taken
 

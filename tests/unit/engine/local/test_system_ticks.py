@@ -163,12 +163,12 @@ class Feeding:
         self._feed = feed
         self.rejections: list[Sequence[Record]] = []
 
-    def committed(self, batch: Sequence[Committed]) -> None:
-        self._feed.committed(batch)
+    def take_committed(self, batch: Sequence[Committed]) -> None:
+        self._feed.take_committed(batch)
 
-    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+    def take_rejected(self, records: Sequence[Record], refused: Refused) -> None:
         self.rejections.append(records)
-        self._feed.rejected(records, refused)
+        self._feed.take_rejected(records, refused)
 
 
 async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(

@@ -18,7 +18,7 @@ from grid_member.engine.lost_memory.empty_logs import (
     EmptyCount,
     EmptyLogs,
     StreamGroup,
-    described,
+    describe_wait,
     empty_streams,
 )
 from grid_member.engine.nats.admin.peers import peer_id
@@ -160,7 +160,7 @@ def patient() -> EmptyCount:
 def test_who_is_missing_and_may_have_it_is_waited_for() -> None:
     count = patient()
     assert looks(count, PATIENCE - 1) == []
-    assert count.reason == described(math.ceil(PERIOD_S))
+    assert count.reason == describe_wait(math.ceil(PERIOD_S))
     assert looks(count, 1) == ORDER
     assert "as soon as the member whose server leads" in count.reason
 
@@ -201,15 +201,15 @@ def test_without_patience_it_takes_as_long_as_elections() -> None:
 def test_a_look_that_finds_out_nothing_costs_no_time_that_is_over() -> None:
     count = patient()
     assert looks(count, PATIENCE - LEADS) == []
-    count.failed()
+    count.note_failure()
     assert looks(count, LEADS - 1) == []
     assert looks(count, 1) == ORDER
 
 
 def test_how_long_it_takes_is_told_in_few_steps() -> None:
-    told = {described(left_s) for left_s in range(1, 86_401)}
+    told = {describe_wait(left_s) for left_s in range(1, 86_401)}
     assert len(told) == 300 // 30 + (3600 - 300) // 300 + (86_400 - 3600) // 3600
-    assert "about 30 s" in described(1)
+    assert "about 30 s" in describe_wait(1)
 
 
 def test_a_start_that_only_waits_for_an_election_speaks_of_nobody_that_is_missing() -> None:

@@ -71,7 +71,7 @@ class World:
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
         monkeypatch.setattr(watch, "peers", self._peers)
         monkeypatch.setattr(watch, "copies_of", self._copies_of)
-        monkeypatch.setattr(watch, "unsettled", self._unsettled)
+        monkeypatch.setattr(watch, "unsettled_groups", self._unsettled)
         monkeypatch.setattr(watch, "change_copies", self._change)
         self.watch = CopyWatch(
             cast("Servers", self),
@@ -107,7 +107,7 @@ class World:
         return self.lites
 
     @contextlib.asynccontextmanager
-    async def locked(self, purpose: str) -> AsyncIterator[None]:
+    async def lock_cluster(self, purpose: str) -> AsyncIterator[None]:
         if not self.free:
             raise LockedOutError
         self.purposes.append(purpose)

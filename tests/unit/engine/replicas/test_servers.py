@@ -61,7 +61,7 @@ class Others:
         return 0
 
     @contextlib.asynccontextmanager
-    async def locked(self, purpose: str) -> AsyncIterator[None]:
+    async def lock_cluster(self, purpose: str) -> AsyncIterator[None]:
         if not self.free:
             raise LockedOutError
         self.purposes.append(purpose)
@@ -148,7 +148,7 @@ def ids(names: Iterable[str]) -> frozenset[str]:
 async def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Three members, of which this one was somebody else before."""
     world = World(monkeypatch)
-    await world.servers.noted()
+    await world.servers.note_own()
     world.voting.add("former")
     world.silent.add("former")
     world.note("former", HERE)
@@ -338,7 +338,7 @@ async def test_nothing_is_removed_without_the_lock_or_without_a_note_of_it(world
 async def test_a_member_that_is_started_again_stays(world: World) -> None:
     world.values[LEAVING + "own"] = b""
     assert world.servers.leaving() == ids({"own"})
-    assert await world.servers.noted()
+    assert await world.servers.note_own()
     assert not world.servers.leaving()
 
 
@@ -394,6 +394,6 @@ def test_ids_are_those_of_the_servers() -> None:
 
 async def test_servers_are_told_by_the_names_of_their_members(world: World) -> None:
     world.note("second", ELSEWHERE)
-    assert world.servers.described(ids({"second"})) == "m2"
-    told = world.servers.described(ids({"second", "nobody"}))
+    assert world.servers.describe(ids({"second"})) == "m2"
+    told = world.servers.describe(ids({"second", "nobody"}))
     assert sorted(told.split(", ")) == sorted(["m2", peer_id("nobody")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid_member.engine.nats.admin.peers import evacuate_server, peer_id
-from grid_member.engine.nats.admin.streams import all_copies, answered
+from grid_member.engine.nats.admin.streams import all_copies, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replicas.departure import Departure
 from tests.unit.engine.cluster.clusters import Cluster
@@ -31,7 +31,7 @@ async def _feeders(cluster: Cluster) -> list[str]:
     member = cluster.engines[MEMBER].member_uuid.replace("-", "")
     for stream in engine._cluster.streams:
         try:
-            listed = await answered(engine.client, f"CONSUMER.LIST.{stream.name}")
+            listed = await ask_successfully(engine.client, f"CONSUMER.LIST.{stream.name}")
         except NatsError:
             continue
         found += [

@@ -14,7 +14,7 @@ from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (
     ServerPlaces,
-    quoted,
+    quote,
     server_config,
 )
 
@@ -43,7 +43,7 @@ def unquoted(text: str) -> bytes:
 
 @given(st.text())
 def test_a_quoted_string_is_one_printable_word_and_comes_back(text: str) -> None:
-    written = quoted(text)
+    written = quote(text)
     assert re.fullmatch(r'"(?:[ !#-\[\]-~]|\\x[0-9a-f]{2})*"', written)
     assert unquoted(written) == text.encode()
 

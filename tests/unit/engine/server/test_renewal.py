@@ -124,8 +124,8 @@ async def test_files_are_left_alone_while_they_change(
     for file in files:
         file.write_text("old")
     tls = ClusterTls(*files)
-    seen = renewal.looked(tls)
-    look, looks, read = renewal.looked, 0, []
+    seen = renewal.file_signatures(tls)
+    look, looks, read = renewal.file_signatures, 0, []
 
     def busy(of: ClusterTls) -> tuple[tuple[int, ...], ...]:
         nonlocal looks
@@ -141,7 +141,7 @@ async def test_files_are_left_alone_while_they_change(
     async def looked_often() -> bool:
         return looks >= 20
 
-    monkeypatch.setattr(renewal, "looked", busy)
+    monkeypatch.setattr(renewal, "file_signatures", busy)
     monkeypatch.setattr(renewal, "pair_problem", lambda _: None)
     watching = asyncio.ensure_future(renewal.renewals(tls, seen, lambda: read.append(looks)))
     await eventually(looked_often)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import MapPut, QueueOffer, Record, SystemPut
-from grid_member.engine.state.sharding import merged, shard_of, split, without_values
+from grid_member.engine.state.sharding import merge, shard_of, split, without_values
 from grid_member.engine.state.snapshot import MemberMark, Snapshot
 from tests.unit.engine.backed_up import dumps
 
@@ -36,7 +36,7 @@ def test_what_is_split_and_merged_is_what_it_was_but_for_the_members(
     parts = split(snapshot, shards)
     for shard, part in enumerate(parts):
         assert {shard_of(name, shards) for name in (*part.maps, *part.queues)} <= {shard}
-    assert dumps([merged(parts)]) == dumps([replace(snapshot, members={})])
+    assert dumps([merge(parts)]) == dumps([replace(snapshot, members={})])
 
 
 def test_of_images_that_are_merged_the_highest_life_of_a_member_counts() -> None:
@@ -44,7 +44,7 @@ def test_of_images_that_are_merged_the_highest_life_of_a_member_counts() -> None
     one, two = replace(first, sequence=9), replace(second, sequence=4)
     one.members[b"a"], two.members[b"a"] = MemberMark(2, 9, 1), MemberMark(3, 1, 1)
     two.members[b"b"] = MemberMark(1, 1, 1)
-    whole = merged([one, two])
+    whole = merge([one, two])
     assert whole.sequence == 9
     assert {member: mark.incarnation for member, mark in whole.members.items()} == {
         b"a": 3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 
 if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient
@@ -74,7 +74,7 @@ class Consumers:
             "config": consumer_config(name, self.subject(number), after),
         }
         call = f"CONSUMER.CREATE.{self._stream}.{name}"
-        return _leader(await answered(self._client, call, request, REQUEST_TIMEOUT_S))
+        return _leader(await ask_successfully(self._client, call, request, REQUEST_TIMEOUT_S))
 
     async def leader(self, number: int) -> str | None:
         """Return the server that leads one, None where servers tell none.
@@ -83,7 +83,7 @@ class Consumers:
             NatsError: nobody knows, or there is none of that number.
         """
         call = f"CONSUMER.INFO.{self._stream}.{self._name(number)}"
-        return _leader(await answered(self._client, call))
+        return _leader(await ask_successfully(self._client, call))
 
     def give_up(self, number: int) -> None:
         """Have one deleted, whether it was made or not."""

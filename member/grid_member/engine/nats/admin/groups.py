@@ -16,7 +16,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id
-from grid_member.engine.nats.admin.streams import asked, is_current
+from grid_member.engine.nats.admin.streams import ask, is_current
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ServerGroups:
         """
         # One that nobody leads is removed as well, but nobody answers.
         with contextlib.suppress(NatsError):
-            await asked(self._client, f"STREAM.DELETE.{stream}")
+            await ask(self._client, f"STREAM.DELETE.{stream}")
         return await self._info(stream) is None
 
     async def step(self, stream: str, servers: AbstractSet[str]) -> bool:
@@ -112,14 +112,14 @@ class ServerGroups:
         info = await self._info(stream)
         others = sorted((await self._voting()) - servers)
         if info is None:
-            _succeeded(
-                await asked(
+            _checked_answer(
+                await ask(
                     self._client, f"STREAM.CREATE.{stream}", self._config(stream, servers, others)
                 )
             )
             return False
         group = _group(info)
-        if group.leader is None or not _settled(info):
+        if group.leader is None or not _is_settled(info):
             return False
         config = info["config"]
         changed = _next(config, group, servers, others)
@@ -129,7 +129,7 @@ class ServerGroups:
             stream, changed["num_replicas"]
         ):
             return False
-        _succeeded(await asked(self._client, f"STREAM.UPDATE.{stream}", changed))
+        _checked_answer(await ask(self._client, f"STREAM.UPDATE.{stream}", changed))
         return False
 
     async def _safe_to_shrink(self, stream: str, copies: int) -> bool:
@@ -140,7 +140,7 @@ class ServerGroups:
         answer = await self._client.request(
             _subject(stream).encode(), b"", timeout_s=WRITE_TIMEOUT_S
         )
-        _succeeded(json.loads(answer.payload))
+        _checked_answer(json.loads(answer.payload))
         info = await self._info(stream)
         cluster = (info or {}).get("cluster") or {}
         has_all = {
@@ -159,10 +159,10 @@ class ServerGroups:
         return found.servers
 
     async def _info(self, stream: str) -> dict[str, Any] | None:
-        info = await asked(self._client, f"STREAM.INFO.{stream}")
+        info = await ask(self._client, f"STREAM.INFO.{stream}")
         if info.get("error", {}).get("err_code") == _NOT_FOUND:
             return None
-        return _succeeded(info)
+        return _checked_answer(info)
 
     def _config(self, stream: str, servers: AbstractSet[str], others: list[str]) -> dict[str, Any]:
         return {
@@ -216,7 +216,7 @@ def _group(info: Mapping[str, Any]) -> ServerGroup:
     )
 
 
-def _settled(info: Mapping[str, Any]) -> bool:
+def _is_settled(info: Mapping[str, Any]) -> bool:
     cluster = info.get("cluster") or {}
     replicas = cluster.get("replicas") or []
     return not cluster.get("desired") and not any(one.get("pending") for one in replicas)
@@ -226,7 +226,7 @@ def _subject(stream: str) -> str:
     return f"grid.group.{stream}"
 
 
-def _succeeded(answer: dict[str, Any]) -> dict[str, Any]:
+def _checked_answer(answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
         raise NatsError(answer["error"].get("description", "refused"))
     return answer

@@ -89,17 +89,17 @@ async def take_off_lost(
         NotYetError: not all are taken off in time.
         EngineError: there is no need for it, or it cannot be done.
     """
-    found = await _led(system)
+    found = await _leader_peers(system)
     ends_s = asyncio.get_running_loop().time() + LEAD_S
     while found is None and asyncio.get_running_loop().time() < ends_s:
         await asyncio.sleep(RETRY_S)  # they may be about to elect one by themselves
-        found = await _led(system)
+        found = await _leader_peers(system)
     if found is None:
-        await _elected(system, size)
-    elif not begun and (wipe or not await _needed(system, found, client, streams)):
+        await _elect(system, size)
+    elif not begun and (wipe or not await _is_needed(system, found, client, streams)):
         raise EngineError("a majority of the members is there: they go on without help")
     try:
-        await asyncio.wait_for(_taken_off(system, gone), TAKE_OFF_S)
+        await asyncio.wait_for(_take_off(system, gone), TAKE_OFF_S)
     except TimeoutError:
         raise NotYetError(
             "the members that are lost could not be taken off in time: ask again in 5 s"
@@ -116,7 +116,7 @@ async def lead_without_lost(
     It ends without an error, and is to be asked for again until somebody leads. Arguments as of
     `take_off_lost`.
     """
-    if await _led(system) is None:
+    if await _leader_peers(system) is None:
         with contextlib.suppress(EngineError):
             await take_off_lost(system, client, streams, size, set(), wipe=False)
 
@@ -145,14 +145,14 @@ async def delete_streams(client: NatsClient, wanted: Iterable[str]) -> None:
         raise NotYetError(f"{len(left)} logs could not be deleted: {reason}; ask again in 5 s")
 
 
-async def _led(system: NatsClient) -> Peers | None:
+async def _leader_peers(system: NatsClient) -> Peers | None:
     try:
         return await peers(system)
     except NatsError:
         return None
 
 
-async def _needed(
+async def _is_needed(
     system: NatsClient, found: Peers, client: NatsClient, streams: Iterable[str]
 ) -> bool:
     """Tell whether servers are lost without which the majority cannot serve all streams.
@@ -163,7 +163,7 @@ async def _needed(
     unserved = set(streams)
     ends_s = asyncio.get_running_loop().time() + LEAD_S
     while unserved and asyncio.get_running_loop().time() < ends_s:
-        there = await _there(system)
+        there = await _answering_servers(system)
         if there >= found.ids:
             return False
         for name in sorted(unserved):
@@ -185,7 +185,7 @@ async def _is_served(client: NatsClient, stream: str, there: frozenset[str]) -> 
     return 2 * len(servers & there) > len(servers)
 
 
-async def _elected(system: NatsClient, size: int) -> None:
+async def _elect(system: NatsClient, size: int) -> None:
     """Let fewer votes be enough, as few as needed, until one of those that are there leads."""
     loop = asyncio.get_running_loop()
     believed_s = loop.time() + BELIEVES_S
@@ -196,10 +196,10 @@ async def _elected(system: NatsClient, size: int) -> None:
         answers = VoteAnswers(0, frozenset())
         while (now_s := loop.time()) < ends_s:
             if not answers.taken or answers.believes:
-                answers = await _asked(system, votes)
+                answers = await _ask_votes(system, votes)
                 if answers.believes and now_s < believed_s:
                     ends_s = now_s + LEAD_S  # with one vote less another one could leave it behind
-            if await _led(system) is not None:
+            if await _leader_peers(system) is not None:
                 return
             await asyncio.sleep(RETRY_S)
         refusals = " and ".join(sorted(answers.refusals))
@@ -209,7 +209,7 @@ async def _elected(system: NatsClient, size: int) -> None:
     )
 
 
-async def _asked(system: NatsClient, votes: int) -> VoteAnswers:
+async def _ask_votes(system: NatsClient, votes: int) -> VoteAnswers:
     """Let so many votes be enough; return what became of that."""
     answers = await all_answers(system, _LOWER, {"quorum_needed": votes})
     errors = [answer["error"] for answer in answers if "error" in answer]
@@ -217,17 +217,17 @@ async def _asked(system: NatsClient, votes: int) -> VoteAnswers:
     return VoteAnswers(len(answers) - len(errors), refusals)
 
 
-async def _lost(system: NatsClient, found: Peers) -> frozenset[str]:
+async def _find_lost(system: NatsClient, found: Peers) -> frozenset[str]:
     """Return those that vote, are silent, and do not answer by themselves either."""
-    return found.silent - await _there(system) if found.silent else frozenset()
+    return found.silent - await _answering_servers(system) if found.silent else frozenset()
 
 
-async def _taken_off(system: NatsClient, gone: set[str]) -> None:
+async def _take_off(system: NatsClient, gone: set[str]) -> None:
     looks: Counter[str] = Counter()
     while True:
         try:
             found = await peers(system)
-            lost = await _lost(system, found)
+            lost = await _find_lost(system, found)
             looks = Counter({peer: looks[peer] + 1 for peer in lost})
             if not lost and (gone or not found.silent):
                 return
@@ -241,7 +241,7 @@ async def _taken_off(system: NatsClient, gone: set[str]) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def _there(system: NatsClient) -> frozenset[str]:
+async def _answering_servers(system: NatsClient) -> frozenset[str]:
     """Return the ids of the servers that answer."""
     answers = await all_answers(system, _PING, {})
     names = (answer.get("server", {}).get("name") for answer in answers)

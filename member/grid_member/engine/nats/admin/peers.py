@@ -110,7 +110,7 @@ async def is_sole(system: NatsClient, server: str) -> bool:
     return (data.get("meta_cluster") or {}).get("cluster_size") == 1
 
 
-async def unsettled(
+async def unsettled_groups(
     system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
 ) -> frozenset[str]:
     """Return the groups in which it is not agreed on yet who votes, as a server sees it.
@@ -164,7 +164,7 @@ async def remove_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not done.
     """
-    await _changed(system, _REMOVE, peer)
+    await _change(system, _REMOVE, peer)
 
 
 async def evacuate_server(system: NatsClient, peer: str) -> None:
@@ -173,7 +173,7 @@ async def evacuate_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not begun.
     """
-    await _changed(system, _EVACUATE, peer)
+    await _change(system, _EVACUATE, peer)
 
 
 async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = frozenset()) -> bool:
@@ -193,7 +193,7 @@ async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = f
     successor = _successor(meta, leaving)
     # Without one the servers choose by themselves.
     request = {} if successor is None else {"placement": {"preferred": successor}}
-    error = await _asked(system, _STEP_DOWN, request)
+    error = await _ask(system, _STEP_DOWN, request)
     if error is not None:
         raise NatsError(error.get("description", "refused"))
     return True
@@ -213,13 +213,13 @@ def _successor(meta: Mapping[str, Any], leaving: AbstractSet[str]) -> str | None
     return min(found)[1] if found else None
 
 
-async def _changed(system: NatsClient, subject: bytes, peer: str) -> None:
-    error = await _asked(system, subject, {"peer_id": peer})
+async def _change(system: NatsClient, subject: bytes, peer: str) -> None:
+    error = await _ask(system, subject, {"peer_id": peer})
     if error is not None and error.get("err_code") != _NOT_MEMBER:
         raise NatsError(error.get("description", "refused"))
 
 
-async def _asked(
+async def _ask(
     system: NatsClient, subject: bytes, request: Mapping[str, object]
 ) -> dict[str, Any] | None:
     """Return the error of the answer, None when there is none."""

@@ -142,11 +142,11 @@ async def ensure_stream(
     while True:
         try:
             config = stream_config(stream, copies, cluster_name)
-            made = await _persistently_asked(client, f"STREAM.INFO.{stream.name}")
+            made = await _ask_persistently(client, f"STREAM.INFO.{stream.name}")
             if _is_missing(made):
                 if reason := await creation_obstacle(stream):
                     raise NatsError(reason)
-                made = await asked(client, f"STREAM.CREATE.{stream.name}", config)
+                made = await ask(client, f"STREAM.CREATE.{stream.name}", config)
             error = made.get("error")
             if error is None:
                 _check(stream, cluster_name, made["config"])
@@ -162,12 +162,12 @@ async def ensure_stream(
         await asyncio.sleep(RETRY_S)
 
 
-async def _persistently_asked(client: NatsClient, call: str) -> dict[str, Any]:
+async def _ask_persistently(client: NatsClient, call: str) -> dict[str, Any]:
     """Return the first answer to a call that may have to wait for a leader, and changes nothing."""
     asking: list[asyncio.Task[dict[str, Any]]] = []
     try:
         while True:
-            asking.append(asyncio.ensure_future(asked(client, call)))
+            asking.append(asyncio.ensure_future(ask(client, call)))
             done, _ = await asyncio.wait(
                 asking, timeout=ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED
             )
@@ -185,7 +185,7 @@ async def copies_of(client: NatsClient, stream: str) -> Copies:
     Raises:
         NatsError: nobody leads the stream now.
     """
-    return _copies(stream, await answered(client, f"STREAM.INFO.{stream}"))
+    return _copies(stream, await ask_successfully(client, f"STREAM.INFO.{stream}"))
 
 
 async def all_copies(client: NatsClient, streams: Iterable[str]) -> dict[str, Copies]:
@@ -198,7 +198,7 @@ async def all_copies(client: NatsClient, streams: Iterable[str]) -> dict[str, Co
         NatsError: nobody leads one of them now, or nobody tells which there are.
     """
     names = sorted({*await stream_names(client), *streams})
-    looks = (_persistently_answered(client, f"STREAM.INFO.{name}") for name in names)
+    looks = (_ask_persistently_successfully(client, f"STREAM.INFO.{name}") for name in names)
     infos = await asyncio.gather(*looks, return_exceptions=True)
     found: dict[str, Copies] = {}
     for name, info in zip(names, infos, strict=True):
@@ -236,7 +236,7 @@ async def stream_names(client: NatsClient) -> list[str]:
     Raises:
         NatsError: nobody tells.
     """
-    return list((await answered(client, "STREAM.NAMES")).get("streams") or [])
+    return list((await ask_successfully(client, "STREAM.NAMES")).get("streams") or [])
 
 
 async def change_copies(client: NatsClient, stream: str, copies: int) -> None:
@@ -245,9 +245,9 @@ async def change_copies(client: NatsClient, stream: str, copies: int) -> None:
     Raises:
         NatsError: it was refused, or nobody knows.
     """
-    info = await _persistently_answered(client, f"STREAM.INFO.{stream}")
+    info = await _ask_persistently_successfully(client, f"STREAM.INFO.{stream}")
     config = {**info["config"], "num_replicas": copies}
-    await answered(client, f"STREAM.UPDATE.{stream}", config, CHANGE_TIMEOUT_S)
+    await ask_successfully(client, f"STREAM.UPDATE.{stream}", config, CHANGE_TIMEOUT_S)
 
 
 async def delete_stream(client: NatsClient, stream: str) -> None:
@@ -256,7 +256,7 @@ async def delete_stream(client: NatsClient, stream: str) -> None:
     Raises:
         NatsError: it was refused, or nobody knows.
     """
-    answer = await asked(client, f"STREAM.DELETE.{stream}")
+    answer = await ask(client, f"STREAM.DELETE.{stream}")
     error = answer.get("error")
     if error is not None and not _is_missing(answer):
         raise NatsError(error.get("description", "refused"))
@@ -274,7 +274,7 @@ def is_current(replica: Mapping[str, Any]) -> bool:
     return bool(0 < behind <= NEARLY_CURRENT and silent_s < NEARLY_SILENT_S)
 
 
-async def asked(
+async def ask(
     client: NatsClient, call: str, request: object = None, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[str, Any]:
     """Return the answer of a call of the servers' own interface; it may hold an `error`.
@@ -294,20 +294,20 @@ async def asked(
     return result
 
 
-async def answered(
+async def ask_successfully(
     client: NatsClient, call: str, request: object = None, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[str, Any]:
-    """Return the answer of a call of the servers' own interface; arguments as of `asked`.
+    """Return the answer of a call of the servers' own interface; arguments as of `ask`.
 
     Raises:
         NoStreamError: it is about a stream that is not there.
         NatsError: it is another error, or there is none.
     """
-    return _without_error(call, await asked(client, call, request, timeout_s))
+    return _without_error(call, await ask(client, call, request, timeout_s))
 
 
-async def _persistently_answered(client: NatsClient, call: str) -> dict[str, Any]:
-    return _without_error(call, await _persistently_asked(client, call))
+async def _ask_persistently_successfully(client: NatsClient, call: str) -> dict[str, Any]:
+    return _without_error(call, await _ask_persistently(client, call))
 
 
 def _is_missing(answer: Mapping[str, Any]) -> bool:

@@ -215,7 +215,7 @@ class BlockingClient:
 
     def _send(self, data: bytes) -> None:
         if self._socket is None:
-            raise self._gone()
+            raise self._disconnected_error()
         try:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(data)
@@ -225,7 +225,7 @@ class BlockingClient:
             raise _late() from None
         except OSError as error:
             self._hang_up()
-            raise self._gone() from error
+            raise self._disconnected_error() from error
 
     def _read(self, deadline_s: float) -> None:
         """Read once, and keep what came for those who listen."""
@@ -244,7 +244,7 @@ class BlockingClient:
     def _receive(self, deadline_s: float) -> bytes:
         left_s = deadline_s - self._clock()
         if self._socket is None:
-            raise self._gone()
+            raise self._disconnected_error()
         if left_s <= 0:
             raise _late()
         try:
@@ -254,10 +254,10 @@ class BlockingClient:
             raise _late() from None
         except OSError as error:
             self._hang_up()
-            raise self._gone() from error
+            raise self._disconnected_error() from error
         if not data:
             self._hang_up()
-            raise self._gone()
+            raise self._disconnected_error()
         return data
 
     def _control(self, event: Event) -> None:
@@ -275,7 +275,7 @@ class BlockingClient:
             self._socket.close()
             self._socket = None
 
-    def _gone(self) -> DisconnectedError:
+    def _disconnected_error(self) -> DisconnectedError:
         return DisconnectedError(
             f"the connection to nats-server went: {self._error or 'the server hung up'}"
         )

@@ -270,13 +270,13 @@ class NatsClient:
             subscription(each.subject, each.sid) for each in self._subscriptions.values()
         )
 
-    def opened(self, connection: NatsConnection) -> None:
+    def note_open(self, connection: NatsConnection) -> None:
         """Take publications from now on."""
         self._refused = False
         self._news.set()
         self._tell(True)
 
-    def closed(self, connection: NatsConnection) -> None:
+    def note_close(self, connection: NatsConnection) -> None:
         """Fail what waits for answers of this connection."""
         if self._connection is connection:
             self._connection = None

@@ -32,10 +32,10 @@ class ConnectionOwner(Protocol):
     def greeting(self) -> bytes:
         """Return what is said after the first INFO: who we are and what we listen to."""
 
-    def opened(self, connection: NatsConnection) -> None:
+    def note_open(self, connection: NatsConnection) -> None:
         """Take note that the server has read the greeting and takes publications."""
 
-    def closed(self, connection: NatsConnection) -> None:
+    def note_close(self, connection: NatsConnection) -> None:
         """Take note that nothing will come or go any more; called once for each connection."""
 
     def take(self, sid: int, messages: Sequence[Message]) -> None:
@@ -46,7 +46,7 @@ class ConnectionOwner(Protocol):
 
 
 class NatsConnection:
-    """A connection from its making to its loss; `ended` is done when it is lost.
+    """A connection from its making to its loss; `await_end` is done when it is lost.
 
     It has what an `asyncio.Protocol` has and is none: that base makes compiled classes slow.
 
@@ -81,7 +81,7 @@ class NatsConnection:
 
     @property
     def made(self) -> bool:
-        """Whether there is or was a connection, so that `ended` will be done."""
+        """Whether there is or was a connection, so that `await_end` will be done."""
         return self._transport is not None
 
     @property
@@ -105,7 +105,7 @@ class NatsConnection:
             self._transport.abort()
 
     def finish(self) -> None:
-        """Hang up once the server has read all that was sent; `ended` tells when.
+        """Hang up once the server has read all that was sent; `await_end` tells when.
 
         To hang up earlier could cost the end of it: a kernel that is left with unread bytes of the
         server resets the connection.
@@ -164,7 +164,7 @@ class NatsConnection:
         self._unsent_bytes = 0
         if self._ticking is not None:
             self._ticking.cancel()
-        self._owner.closed(self)
+        self._owner.note_close(self)
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -172,7 +172,7 @@ class NatsConnection:
         if isinstance(event, Ping):
             self.send(PONG)
         elif isinstance(event, Pong):
-            self._answered()
+            self._note_pong()
         elif isinstance(event, ServerInfo):
             first = self.info is None
             self.info = event
@@ -182,7 +182,7 @@ class NatsConnection:
         elif isinstance(event, ServerError):
             self._report_error(event.text)
 
-    def _answered(self) -> None:
+    def _note_pong(self) -> None:
         self._unanswered_pings -= 1
         if self._finishing:
             if self._unanswered_pings == 0:
@@ -190,7 +190,7 @@ class NatsConnection:
         elif not self.was_open and self.info is not None:
             self.open = self.was_open = True
             self._silent_intervals = 0
-            self._owner.opened(self)
+            self._owner.note_open(self)
 
     def _ping(self) -> None:
         self._unanswered_pings += 1

@@ -75,7 +75,7 @@ class ShortError(NatsError):
         self.in_snapshot = in_snapshot
 
 
-def unexpected(error: Exception) -> str:
+def describe_unexpected(error: Exception) -> str:
     """Return an error's type and where it came from; its text may quote a value."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {frame.name}, line {frame.lineno}"

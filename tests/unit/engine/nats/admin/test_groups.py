@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.streams import asked
+from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 
@@ -52,7 +52,7 @@ async def test_a_group_is_where_it_is_to_be() -> None:
         await brought(groups, "cp-a", [first, others[0]])
         back = await brought(groups, "cp-a", others)
         # Where it is is no rule for servers that leave.
-        info = await asked(cluster.engines[0].client, "STREAM.INFO.cp-a")
+        info = await ask(cluster.engines[0].client, "STREAM.INFO.cp-a")
         assert "placement" not in info["config"]
         cluster.isolate(3)
         # What is taken off is the one that is away; with another one a group had no majority.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats.admin.peers import peers, unsettled
+from grid_member.engine.nats.admin.peers import peers, unsettled_groups
 from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.nats.client.wire import Message
 from tests.unit.engine.cluster.clusters import Cluster
@@ -30,7 +30,7 @@ async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
         assert name is not None
 
         async def told(present: frozenset[str]) -> frozenset[str]:
-            return await unsettled(shards.system, name, frozenset({copies.group}), present)
+            return await unsettled_groups(shards.system, name, frozenset({copies.group}), present)
 
         assert await told(frozenset()) == {copies.group}
         async with asyncio.timeout(PATIENCE_S):
@@ -53,6 +53,6 @@ async def test_what_keeps_a_vote_from_counting(unlike: dict[str, Any]) -> None:
 
     present = frozenset({"a", "b"})
     system = cast("NatsClient", Told())
-    assert await unsettled(system, "s", frozenset({"g"}), present) == {"g"}
+    assert await unsettled_groups(system, "s", frozenset({"g"}), present) == {"g"}
     unlike.clear()
-    assert await unsettled(system, "s", frozenset({"g"}), present) == frozenset()
+    assert await unsettled_groups(system, "s", frozenset({"g"}), present) == frozenset()

@@ -49,10 +49,10 @@ class NotedOwner:
     def greeting(self) -> bytes:
         return b"CONNECT {}\r\nSUB a 1\r\n"
 
-    def opened(self, connection: NatsConnection) -> None:
+    def note_open(self, connection: NatsConnection) -> None:
         self.told.append("opened")
 
-    def closed(self, connection: NatsConnection) -> None:
+    def note_close(self, connection: NatsConnection) -> None:
         self.told.append("closed")
 
     def take(self, sid: int, messages: Sequence[Message]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.log.log import MemoryLog, wall_clock_ms
-from grid_member.engine.nats.admin.streams import answered, stream_config
+from grid_member.engine.nats.admin.streams import ask_successfully, stream_config
 from grid_member.engine.nats.client.errors import NoRespondersError
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import agreed_placement
@@ -20,7 +20,7 @@ from grid_member.engine.replicated.agreed_placement import (
     SUBJECT,
     AgreedPlacement,
     Agreement,
-    _told,
+    _ask_agreement,
 )
 from grid_member.engine.shard.shard import Shard
 from grid_member.engine.state import snapshot
@@ -263,7 +263,7 @@ async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
     async with Cluster(3, tmp_path, structures=ON_DISK) as cluster:
         await cluster.drivers[0].put("m", "k", b"0")
         await cluster.drivers[0].remove("m", "k")
-        assert await _told(cluster.engines[1]._cluster) == ON_DISK.kept()
+        assert await _ask_agreement(cluster.engines[1]._cluster) == ON_DISK.kept()
         await lose_memory(cluster)
         await cluster.engines[2].stop()
         cluster.structures = IN_MEMORY
@@ -279,8 +279,8 @@ async def lose_memory(cluster: Cluster) -> None:
     """Have what was in memory begin anew, as when most servers end at the same time."""
     client, stream = cluster.engines[0].client, cluster.engines[0]._cluster.streams[-1]
     for one in (stream, stream.snapshots):
-        await answered(client, f"STREAM.DELETE.{one.name}")
-        await answered(client, f"STREAM.CREATE.{one.name}", stream_config(one, 3, "dev"))
+        await ask_successfully(client, f"STREAM.DELETE.{one.name}")
+        await ask_successfully(client, f"STREAM.CREATE.{one.name}", stream_config(one, 3, "dev"))
 
 
 @pytest.mark.timeout(180)
@@ -324,13 +324,13 @@ async def test_who_does_not_know_all_that_is_on_disk_is_not_the_first_to_propose
     shards = Shards()
     shards.whole = False
     agreement = Agreement(cast("ReplicatedShards", shards), shards.maps, shards.queues)
-    assert not await agreement.made()
+    assert not await agreement.await_made()
     beginning = asyncio.ensure_future(agreement.begin(IN_MEMORY.kept()))
     await condition(lambda: shards.client.asked > 1)
     assert not beginning.done()
     await shards.propose(AGREED, ON_DISK.kept())
     await beginning
-    assert await agreement.made()
+    assert await agreement.await_made()
     assert kept_by(agreement) == ON_DISK.kept()
 
 

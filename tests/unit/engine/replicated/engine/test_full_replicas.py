@@ -217,7 +217,7 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
 
     monkeypatch.setattr(shards, "missing", lambda **_: [Unled])
     with pytest.raises(EngineError, match="it is over"):
-        await engine._brought_in()
+        await engine._bring_in_missing()
     assert heard[0] is None
     waits = [reason is not None and "a leader is away" in reason for reason in heard[1:]]
     assert waits == [not serves] * (MANY - 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.nats.admin.peers import meta_cluster
-from grid_member.engine.nats.admin.streams import all_copies, answered
+from grid_member.engine.nats.admin.streams import all_copies, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.waiting import eventually
@@ -35,7 +35,7 @@ async def leaders(cluster: Cluster, asked: int) -> dict[str, str]:
     for stream in engine._cluster.streams:
         with contextlib.suppress(NatsError, KeyError):
             call = f"STREAM.INFO.{stream.name}"
-            info = await answered(engine.client, call, timeout_s=ASK_AGAIN_S)
+            info = await ask_successfully(engine.client, call, timeout_s=ASK_AGAIN_S)
             found[stream.name] = str(info["cluster"]["leader"])
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition
@@ -60,7 +60,7 @@ class Healing:
         if phase in self.phases:
             return
         with contextlib.suppress(NatsError):
-            info = await answered(self._client, f"STREAM.INFO.shard-{self._shard}")
+            info = await ask_successfully(self._client, f"STREAM.INFO.shard-{self._shard}")
             replicas = info["cluster"].get("replicas") or []
             if info["cluster"].get("leader") and any(one["active"] < 10**9 for one in replicas):
                 self._note(phase)

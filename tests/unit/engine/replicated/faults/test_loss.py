@@ -13,7 +13,7 @@ from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.jetstream import compaction, mismatch
 from grid_member.engine.jetstream.snapshots import SnapshotEnd, SnapshotWriter, look_at
 from grid_member.engine.nats.admin import consumers
-from grid_member.engine.nats.admin.streams import answered, stream_config
+from grid_member.engine.nats.admin.streams import ask_successfully, stream_config
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.operations import Record
@@ -55,7 +55,9 @@ async def in_snapshot(cluster: Cluster) -> None:
                 continue
             with contextlib.suppress(NatsError):
                 held = await look_at(cluster.engines[0].client, stream.name)
-                info = await answered(cluster.engines[0].client, f"STREAM.INFO.{stream.name}")
+                info = await ask_successfully(
+                    cluster.engines[0].client, f"STREAM.INFO.{stream.name}"
+                )
                 if held.end is not None and info["state"]["first_seq"] > held.end.log > 50:
                     return
 
@@ -65,8 +67,8 @@ async def lost(cluster: Cluster, *, snapshots: bool) -> None:
     stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
     stream = stream.snapshots if snapshots else stream
     client = cluster.engines[0].client
-    await answered(client, f"STREAM.DELETE.{stream.name}")
-    await answered(client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 3, "dev"))
+    await ask_successfully(client, f"STREAM.DELETE.{stream.name}")
+    await ask_successfully(client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 3, "dev"))
 
 
 async def served(cluster: Cluster) -> None:
@@ -116,7 +118,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
             for number in range(length):
                 client.publish(stream.subject.encode(), encode_record(Record(OTHER, 1, number, ())))
             with contextlib.suppress(NatsError):
-                info = await answered(client, f"STREAM.INFO.{stream.name}")
+                info = await ask_successfully(client, f"STREAM.INFO.{stream.name}")
                 return bool(info["state"]["last_seq"] >= length)
             return False
 

@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.jetstream import compaction
 from grid_member.engine.jetstream import snapshots as snapshot_module
-from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cleaned import compact_always, compactor_of
 from tests.unit.engine.cluster.clusters import Cluster
@@ -97,7 +97,7 @@ async def stored_bytes(cluster: Cluster, stream: str) -> int:
     client, total = cluster.engines[0].client, 0
     for name in (stream, f"{stream}-image"):
         with contextlib.suppress(NatsError):
-            total += (await answered(client, f"STREAM.INFO.{name}"))["state"]["bytes"]
+            total += (await ask_successfully(client, f"STREAM.INFO.{name}"))["state"]["bytes"]
     return total
 
 
@@ -163,7 +163,9 @@ async def purged_past(cluster: Cluster, member: int, stream: str, sequence: int)
     async with asyncio.timeout(40):
         while first_sequence <= sequence:
             with contextlib.suppress(NatsError):
-                info = await answered(cluster.engines[member].client, f"STREAM.INFO.{stream}")
+                info = await ask_successfully(
+                    cluster.engines[member].client, f"STREAM.INFO.{stream}"
+                )
                 first_sequence = info["state"]["first_seq"]
 
 
@@ -239,7 +241,7 @@ async def test_operations_of_one_who_falls_behind_again_and_again_have_their_eff
             for _ in range(10):
                 former = late.state
                 feed._complete.clear()
-                late.lost()
+                late.reload()
                 await condition(lambda former=former: late.state is not former)  # type: ignore[misc]
                 await asyncio.sleep(0)
 

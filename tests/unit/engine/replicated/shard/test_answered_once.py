@@ -36,7 +36,7 @@ class WildLog(HandLog):
 
     def append(self, record: Record) -> None:
         if self.damaged:
-            asyncio.get_running_loop().call_soon(self.shard.unknown, [record], DAMAGED)
+            asyncio.get_running_loop().call_soon(self.shard.take_unknown, [record], DAMAGED)
         else:
             super().append(record)
 
@@ -44,7 +44,7 @@ class WildLog(HandLog):
         super().fail(error)
         self.damaged, self.refusal = True, DAMAGED
         loop = asyncio.get_running_loop()
-        loop.call_soon(lambda: self.shard.unknown(self.withdraw(), DAMAGED))
+        loop.call_soon(lambda: self.shard.take_unknown(self.withdraw(), DAMAGED))
 
     def lose_all(self) -> None:
         """Begin anew, as a stream in memory whose servers all ended at once."""
@@ -110,25 +110,25 @@ class Asked:
     def come_back(self) -> None:
         if not self.reading_anew:
             self.log.refusal = None
-            self.shard.committed(self.log.committed(*self.some()))
+            self.shard.take_committed(self.log.committed(*self.some()))
 
     def come_again(self) -> None:
         if self.over and not self.reading_anew:
-            self.shard.committed(self.log.committed(self.chance.choice(self.over)))
+            self.shard.take_committed(self.log.committed(self.chance.choice(self.over)))
 
     def give_up(self) -> None:
         self.log.refusal = NO_QUORUM
-        self.shard.unknown(self.some(), NO_QUORUM)
+        self.shard.take_unknown(self.some(), NO_QUORUM)
 
     def reject(self) -> None:
         sent = [record for record in self.log.on_their_way if record.operations][:1]
         for record in sent:
             self.log.on_their_way.remove(record)
-        asyncio.get_running_loop().call_soon(self.shard.rejected, sent, TOO_LARGE)
+        asyncio.get_running_loop().call_soon(self.shard.take_rejected, sent, TOO_LARGE)
 
     def end_incarnation(self) -> None:
         if not self.reading_anew:
-            self.shard.committed(self.log.committed(*self.some(), self.gone(), *self.some()))
+            self.shard.take_committed(self.log.committed(*self.some(), self.gone(), *self.some()))
 
     def lose(self) -> None:
         """Have records come back that are not applied, and read the log anew."""
@@ -137,7 +137,7 @@ class Asked:
             if self.chance.random() < 0.3:
                 self.log.lose_all()
             self.log.unreadable = [NatsError("away")] * self.chance.randint(0, 2)
-            self.shard.lost()
+            self.shard.reload()
 
     def hold(self) -> None:
         if self.shard.held is None:
@@ -150,7 +150,7 @@ class Asked:
     def crowd(self) -> None:
         self.log.crowded = not self.log.crowded
         if not self.log.crowded:
-            self.shard.room()
+            self.shard.send_waiting()
 
     async def end(self) -> None:
         """Let all that waits come back, as far as the log takes anything."""
@@ -161,9 +161,9 @@ class Asked:
             self.log.refusal = None
 
         def all_came_back() -> bool:
-            self.shard.room()
+            self.shard.send_waiting()
             if self.log.on_their_way:
-                self.shard.committed(self.log.committed(*self.log.on_their_way))
+                self.shard.take_committed(self.log.committed(*self.log.on_their_way))
             return not self.shard.busy
 
         await condition(all_came_back)
@@ -193,7 +193,7 @@ async def test_everything_that_is_asked_is_answered_once(seed: int, damaged: boo
         await condition(lambda: not asked.reading_anew)
         asked.log.committed(*asked.some())
         asked.log.unreadable = [EngineError("damaged")]
-        asked.shard.lost()
+        asked.shard.reload()
         await condition(lambda: asked.log.damaged)
     await asked.end()
     assert asked.asked > STEPS // 3
@@ -203,11 +203,11 @@ async def test_everything_that_is_asked_is_answered_once(seed: int, damaged: boo
 
 async def test_what_was_rejected_as_the_life_ended_is_answered() -> None:
     asked = Asked(random.Random(1))
-    asked.shard.committed(asked.log.committed(*asked.log.on_their_way))
+    asked.shard.take_committed(asked.log.committed(*asked.log.on_their_way))
     asked.ask()
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_soon(asked.shard.rejected, asked.log.withdraw(), TOO_LARGE)
-    asked.shard.committed(asked.log.committed(asked.gone()))
+    asyncio.get_running_loop().call_soon(asked.shard.take_rejected, asked.log.withdraw(), TOO_LARGE)
+    asked.shard.take_committed(asked.log.committed(asked.gone()))
     assert asked.answers == {0: 1}
     await asked.end()
     assert asked.answers == {0: 1}
@@ -215,14 +215,14 @@ async def test_what_was_rejected_as_the_life_ended_is_answered() -> None:
 
 async def test_a_former_life_s_record_answers_nothing_of_the_present_one() -> None:
     asked = Asked(random.Random(1))
-    asked.shard.committed(asked.log.committed(*asked.log.on_their_way))
+    asked.shard.take_committed(asked.log.committed(*asked.log.on_their_way))
     former = Record(OWN, asked.shard._incarnation, 2, (put("k"),))
-    asked.shard.committed(asked.log.committed(asked.gone()))
+    asked.shard.take_committed(asked.log.committed(asked.gone()))
     asked.ask()
     await asyncio.sleep(0)
     assert [one.counter for one in asked.log.on_their_way] == [1, 2]
-    asked.shard.rejected([former], TOO_LARGE)
-    asked.shard.unknown([former], NO_QUORUM)
+    asked.shard.take_rejected([former], TOO_LARGE)
+    asked.shard.take_unknown([former], NO_QUORUM)
     assert not asked.answers
     await asked.end()
     assert asked.answers == {0: 1}

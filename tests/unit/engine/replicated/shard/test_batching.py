@@ -48,7 +48,7 @@ class Clients:
     def come_back(self) -> None:
         """Have all records come back, and room for others, as the log does."""
         self.proposals.come_back()
-        self.shard.room()
+        self.shard.send_waiting()
 
     @property
     def sizes(self) -> list[int]:
@@ -179,7 +179,7 @@ async def test_a_log_on_one_disk_gets_records_that_carry_much(
     shard = Shard(log, OWN, lambda: 0, lambda shard, names: None)
     shard.replay()
     shard.start(asyncio.get_running_loop())
-    shard.committed(log.committed(*log.on_their_way))
+    shard.take_committed(log.committed(*log.on_their_way))
     answers: list[object] = []
 
     async def write(count: int) -> None:
@@ -191,7 +191,7 @@ async def test_a_log_on_one_disk_gets_records_that_carry_much(
     await write(5)
     await write(MANY)
     assert [len(record.operations) for record in log.sent] == [0, MANY]
-    shard.committed(log.committed(*log.on_their_way))
+    shard.take_committed(log.committed(*log.on_their_way))
     assert [len(record.operations) for record in log.sent] == [0, MANY, MANY + 5]
-    shard.rejected([log.on_their_way.pop()], FULL)
+    shard.take_rejected([log.on_their_way.pop()], FULL)
     assert answers == [None] * MANY + [FULL] * (MANY + 5)

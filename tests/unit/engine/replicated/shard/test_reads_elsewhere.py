@@ -74,7 +74,7 @@ async def test_an_entry_that_another_member_may_have_read_is_idle_later() -> Non
 async def test_so_it_is_when_the_log_was_read_anew() -> None:
     written = Written()
     put_ms = written.write(idling("k"))
-    written.shard.lost()
+    written.shard.reload()
     await condition(lambda: written.log.resumed == 1)
     written.check_an_entry_lives_as_long_as_a_read_elsewhere_may_have_it(put_ms)
     put_ms = written.write(idling("k"))
@@ -109,7 +109,7 @@ async def test_a_read_that_the_log_did_not_take_is_sent_again() -> None:
     written.shard.reads.send_urgent()
     await asyncio.sleep(0)
     refused = written.log.withdraw()
-    written.shard.rejected(refused, GIVEN_UP)
+    written.shard.take_rejected(refused, GIVEN_UP)
     for _ in range(2):
         await asyncio.sleep(0)
     written.shard.reads.send_urgent()

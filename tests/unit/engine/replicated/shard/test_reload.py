@@ -172,13 +172,13 @@ async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
     # It is in the log, and the batch with it was not applied.
     proposals.log.committed(*proposals.log.on_their_way, Record(OTHER, 1, 1, (put("b"),)))
     proposals.log.unreadable = [NatsError("away"), KeyError("config"), ValueError("no JSON")]
-    proposals.shard.lost()
+    proposals.shard.reload()
     await condition(lambda: proposals.log.resumed == 1)
     assert proposals.answers["known"] is None
     for key in "ab":
         assert proposals.shard.state.entry("m", key, 0) == Entry(b"v", None)
     assert "KeyError" in caplog.text
-    proposals.shard.lost()
+    proposals.shard.reload()
     await condition(lambda: proposals.log.resumed == 2)
 
 
@@ -199,7 +199,7 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
 
     proposals.shard._check = check
     proposals.log.kept.clear()
-    proposals.shard.lost()
+    proposals.shard.reload()
     await condition(lambda: len(proposals.log.left_alone) > 2)
     assert proposals.log.distrusted > 1
     first, second, third = proposals.log.left_alone[:3]
@@ -214,11 +214,11 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
 async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:
     proposals = Proposals()
     proposals.log.unreadable = [EngineError("damaged")]
-    proposals.shard.lost()
+    proposals.shard.reload()
     await condition(lambda: bool(proposals.log.failures))
-    proposals.shard.lost()
+    proposals.shard.reload()
     other = Proposals()
-    other.shard.lost()
+    other.shard.reload()
     await condition(lambda: other.log.resumed == 1)
     assert proposals.log.resumed == 0
 
@@ -264,7 +264,7 @@ async def test_what_was_lost_from_sight_is_answered_though_the_log_cannot_be_rea
     # It came back, and the batch with it was not applied: it is on its way no more.
     proposals.log.committed(*proposals.log.on_their_way)
     proposals.log.unreadable = [EngineError("damaged") if damaged else NatsError("away")] * 999
-    proposals.shard.lost()
+    proposals.shard.reload()
     if not damaged:
         await condition(lambda: len(proposals.log.unreadable) < 990)
         assert not proposals.answers
@@ -289,7 +289,7 @@ async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> 
     await proposals.propose("offered", QueueOffer("q", b"v", None, 9))
     proposals.come_back()
     assert proposals.answers["offered"] is True
-    proposals.shard.lost()
+    proposals.shard.reload()
     await condition(lambda: proposals.log.resumed == 1)
     assert len(reported) == 2
 
@@ -300,8 +300,8 @@ async def test_what_nobody_was_answered_returns_after_a_reload(hasty: None) -> N
     proposals.come_back()
     take = await proposals.propose("taken", QueueTake("q"))
     proposals.log.committed(take)
-    proposals.shard.unknown([take], GIVEN_UP)
-    proposals.shard.lost()
+    proposals.shard.take_unknown([take], GIVEN_UP)
+    proposals.shard.reload()
     await condition(lambda: proposals.log.resumed == 1)
     await condition(lambda: bool(proposals.log.on_their_way))
     proposals.come_back()

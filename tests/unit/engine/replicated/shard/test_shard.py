@@ -122,7 +122,7 @@ async def test_no_life_begins_while_the_log_is_read() -> None:
     shard = proposals.shard
     later_s = steady_s() + 1000
     shard.lease(steady_s(), ended=False)
-    shard.lost()
+    shard.reload()
     shard.lease(later_s, ended=True)
     assert not _holds(shard)
     await condition(lambda: proposals.log.resumed == 1)
@@ -149,7 +149,7 @@ NO_QUORUM = Refused(Reason.UNAVAILABLE, "no quorum")
 async def without_a_quorum(proposals: Proposals) -> None:
     """Give up what is on its way, as a log without a quorum does."""
     proposals.log.refusal = NO_QUORUM
-    proposals.shard.unknown(proposals.log.withdraw(), NO_QUORUM)
+    proposals.shard.take_unknown(proposals.log.withdraw(), NO_QUORUM)
 
 
 async def probed() -> None:

@@ -58,7 +58,7 @@ async def test_a_record_that_the_log_cannot_hold_is_refused_and_readers_wait_for
     proposals.shard.read_when_current(reads.append)
     record = await proposals.propose("large", put("large"))
     proposals.log.on_their_way.remove(record)
-    proposals.shard.rejected([record], TOO_LARGE)
+    proposals.shard.take_rejected([record], TOO_LARGE)
     assert proposals.answers == {"large": TOO_LARGE}
     assert reads == []
     await asyncio.sleep(0)

@@ -17,7 +17,7 @@ from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.import_backup import IMPORT
 from grid_member.engine.replicated.shards import ReplicatedShards
-from grid_member.engine.state.sharding import merged, without_values
+from grid_member.engine.state.sharding import merge, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER
 from tests.unit.engine.backed_up import (
@@ -87,7 +87,7 @@ async def backup(tmp_path: Path) -> Path:
 
 def content(snapshots: Sequence[Snapshot]) -> list[bytes]:
     """Return what is data in snapshots, canonical."""
-    whole = without_values(merged(snapshots), OF_MEMBERS)
+    whole = without_values(merge(snapshots), OF_MEMBERS)
     return dumps([replace(whole, sequence=0, timestamp_ms=0, members={})])
 
 

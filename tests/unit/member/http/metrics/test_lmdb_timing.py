@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.engine.lmdb.tables import create_log, open_environment
-from grid_member.engine.lmdb.timing import timed
+from grid_member.engine.lmdb.timing import timed_opener
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ MAP_SIZE_BYTES = 1 << 20
 def test_only_commits_are_told(tmp_path: Path) -> None:
     create_log(tmp_path, 0)
     told: list[float] = []
-    environment = timed(told.append)(tmp_path, MAP_SIZE_BYTES, False)
+    environment = timed_opener(told.append)(tmp_path, MAP_SIZE_BYTES, False)
     table = environment.open_db(b"meta", create=False)
     with environment.begin(table) as transaction:
         transaction.get(b"k")
@@ -64,7 +64,7 @@ def test_a_commit_that_fails_is_not_told(tmp_path: Path) -> None:
             return Failing(self._environment.begin(**options))
 
     inner = open_environment(tmp_path, MAP_SIZE_BYTES, False)
-    environment: Any = timed(told.append, lambda *_: Environment(inner))(tmp_path, 1, False)  # type: ignore[arg-type]
+    environment: Any = timed_opener(told.append, lambda *_: Environment(inner))(tmp_path, 1, False)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="full"), environment.begin(write=True):
         pass
     assert told == []

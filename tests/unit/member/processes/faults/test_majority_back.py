@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from grid_member.engine.lost_memory.empty_logs import described
+from grid_member.engine.lost_memory.empty_logs import describe_wait
 from tests.unit.engine.cluster.checker import NOTHING
 from tests.unit.member.processes.namespaces import Apart, Network, needs_namespaces
 from tests.unit.member.processes.processes import HttpClient, Members
@@ -50,7 +50,7 @@ async def test_a_majority_of_those_with_data_is_enough_after_a_full_stop(
         for number in THERE:
             members.start(number)
         for number in THERE:
-            await members.logged(number, f"{WAITS}{described(SHORT_S)}")
+            await members.logged(number, f"{WAITS}{describe_wait(SHORT_S)}")
             await members.ready(number)
         for number in range(KEYS):
             assert await client.get(number % 2, f"m{number}", "k") == str(number)
@@ -73,7 +73,7 @@ async def test_partial_start_does_not_wait_for_what_was_in_memory(tmp_path: Path
         for number in THERE:
             members.start(number)
         for number in THERE:
-            await members.logged(number, f"{WAITS}{described(LONG_S)}")
+            await members.logged(number, f"{WAITS}{describe_wait(LONG_S)}")
 
         assert await members.asked(0, "partialStart") == {"status": "success"}
 
@@ -114,7 +114,7 @@ async def test_what_one_that_is_cut_off_has_in_memory_is_waited_for(tmp_path: Pa
         ):
             await emptied_but_one(members, client, network)
             for number in THERE:
-                await members.logged(number, f"{WAITS}{described(LONG_S)}")
+                await members.logged(number, f"{WAITS}{describe_wait(LONG_S)}")
             network.heal(MISSING)
             for number in THERE:
                 await members.ready(number)

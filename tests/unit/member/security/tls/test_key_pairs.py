@@ -303,7 +303,7 @@ async def test_members_do_not_take_a_changed_pair_that_does_not_fit(
     read: list[bool] = []
     good = case.pair.certificate.read_bytes()
     task = asyncio.ensure_future(
-        renewal.renewals(tls, renewal.looked(tls), lambda: read.append(True))
+        renewal.renewals(tls, renewal.file_signatures(tls), lambda: read.append(True))
     )
 
     async def told() -> bool:
