@@ -156,7 +156,7 @@ class QueueSettings:
     fsync: bool = True
 
 
-Kept: TypeAlias = Mapping[str, Mapping[str, bool]]
+Persistence: TypeAlias = Mapping[str, Mapping[str, bool]]
 """By `map` and `queue`, then by configured name: whether what it means is persistent."""
 
 
@@ -169,7 +169,7 @@ class Structures(Protocol):
     def queue_settings(self, name: str) -> QueueSettings | None:
         """Return the settings of the queue called name, None when nothing matches."""
 
-    def kept(self) -> Kept:
+    def persistence(self) -> Persistence:
         """Return which of all that is configured is persistent."""
 
 

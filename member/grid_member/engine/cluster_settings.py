@@ -60,9 +60,9 @@ class ClusterSettings:
     """How long a start waits for those that are missing and may have what was in memory only."""
     server: Path | None = None
     """The nats-server to run; None looks for one."""
-    timed: Callable[[float], None] | None = None
+    report_time: Callable[[float], None] | None = None
     """Hears how long commits take, as `JetStreamLog` tells it."""
-    replaced: Callable[[EngineError], None] | None = None
+    on_replaced: Callable[[EngineError], None] | None = None
     """Hears why this process has to end, as an older one is the member."""
 
     @property

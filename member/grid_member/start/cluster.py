@@ -82,8 +82,8 @@ def clustered_engine(
         leftovers=OF_MEMBERS,
         validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
-        timed=on_commit,
-        replaced=on_replacement,
+        report_time=on_commit,
+        on_replaced=on_replacement,
     )
     with_data = PartEngine if settings.crowded else ClusterEngine
     kind = LiteEngine if settings.lite else with_data

@@ -87,4 +87,4 @@ def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOp
     from grid_member.engine.lmdb.timing import timed_opener
 
     told = measurements.count_commit
-    return partial(LmdbLog, environments=timed_opener(told), told=told)
+    return partial(LmdbLog, environments=timed_opener(told), report=told)

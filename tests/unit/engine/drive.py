@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine import LocalEngine
-    from grid_member.engine.api import ClusterState, Done, Kept
+    from grid_member.engine.api import ClusterState, Done, Persistence
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class FixedStructures:
     queues: dict[str, QueueSettings | None] = field(default_factory=dict)
     persistent: bool = True
 
-    def kept(self) -> Kept:
+    def persistence(self) -> Persistence:
         return {
             "map": _kept(self.maps, self.persistent),
             "queue": _kept(self.queues, self.persistent),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.config.model.member import EvictionConfig, MapConfig, MemberConfig, QueueConfig
-    from grid_member.engine.api import Kept
+    from grid_member.engine.api import Persistence
 
 
 MAX_KNOWN_NAMES: Final = 4096
@@ -40,7 +40,7 @@ class ConfiguredStructures:
         """Returns the settings of the queue called so, None when nothing matches."""
         self.queue_settings = remember(functools.partial(find, queues))
 
-    def kept(self) -> Kept:
+    def persistence(self) -> Persistence:
         """Return which of all that is configured is persistent."""
         return self._kept
 

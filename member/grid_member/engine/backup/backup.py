@@ -57,19 +57,19 @@ class Draft:
         self._backup_dir = backup_dir
         self._place = place
         self._lock_fd = lock_fd
-        self._interrupted = threading.Event()
+        self._interruption = threading.Event()
         self._told_percent = 0
 
     def interrupt(self) -> None:
         """Let `write` give up at its next step. May be called on any thread, at any time."""
-        self._interrupted.set()
+        self._interruption.set()
 
     def write(
         self,
         snapshots: Sequence[Snapshot],
         member: uuid.UUID,
         created_ms: int,
-        advanced: Callable[[int], None],
+        report_progress: Callable[[int], None],
     ) -> Path:
         """Write the snapshots, one a shard, and return where the complete backup is.
 
@@ -77,13 +77,13 @@ class Draft:
             snapshots: the data of one moment.
             member: whose data it is.
             created_ms: when that moment was, milliseconds since the epoch.
-            advanced: hears of the progress in percent, on this thread.
+            report_progress: hears of the progress in percent, on this thread.
 
         Raises:
             EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
         """
         try:
-            self._write(snapshots, member, created_ms, advanced)
+            self._write(snapshots, member, created_ms, report_progress)
             return self._publish()
         except (OSError, lmdb.Error) as error:
             raise unusable_error(_KIND, self._backup_dir, error) from error
@@ -104,7 +104,7 @@ class Draft:
         snapshots: Sequence[Snapshot],
         member: uuid.UUID,
         created_ms: int,
-        advanced: Callable[[int], None],
+        report_progress: Callable[[int], None],
     ) -> None:
         total = sum(map(_part_count, snapshots))
         written = 0
@@ -113,16 +113,16 @@ class Draft:
                 job = SnapshotJob(snapshot, 0, SNAPSHOT_CHUNK_BYTES)
                 while job.store_next(tables):
                     done = (written + job.parts_stored) * WRITTEN_PERCENT // total
-                    self._advance(min(done, WRITTEN_PERCENT), advanced)
-                self._advance(0, advanced)
+                    self._advance(min(done, WRITTEN_PERCENT), report_progress)
+                self._advance(0, report_progress)
             written += job.parts_stored
         write_identity(self._place / IDENTITY_FILE, StoreIdentity(member, len(snapshots)))
-        files = self._checksums(advanced)
+        files = self._checksums(report_progress)
         write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
         sync_directory(self._place)
-        self._advance(COMPLETE_PERCENT - 1, advanced)
+        self._advance(COMPLETE_PERCENT - 1, report_progress)
 
-    def _checksums(self, advanced: Callable[[int], None]) -> dict[str, Checksum]:
+    def _checksums(self, report_progress: Callable[[int], None]) -> dict[str, Checksum]:
         paths = sorted(path for path in self._place.rglob("*") if path.is_file())
         total_bytes = sum(path.stat().st_size for path in paths)
         read_bytes = 0
@@ -131,16 +131,16 @@ class Draft:
             nonlocal read_bytes
             read_bytes += size_bytes
             left = COMPLETE_PERCENT - WRITTEN_PERCENT - 1
-            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, advanced)
+            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, report_progress)
 
         return {str(p.relative_to(self._place)): file_checksum(p, go_on) for p in paths}
 
-    def _advance(self, percent: int, advanced: Callable[[int], None]) -> None:
-        if self._interrupted.is_set():
+    def _advance(self, percent: int, report_progress: Callable[[int], None]) -> None:
+        if self._interruption.is_set():
             raise BackupInterruptedError("the backup was interrupted")
         if percent > self._told_percent:
             self._told_percent = percent
-            advanced(percent)
+            report_progress(percent)
 
     def _publish(self) -> Path:
         number = 1 + max(

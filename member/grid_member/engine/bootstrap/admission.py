@@ -156,7 +156,7 @@ async def await_admission(
             patience = AdmissionWait(lot, gave_way, asyncio.get_running_loop().time())
             entry = await _wait(discovery, settings, own, waiting, trusted, patience)
             if not any(
-                found is not None and found.lot is None for found in discovery.seen.values()
+                found is not None and found.lot is None for found in discovery.occupants.values()
             ):
                 await asyncio.sleep(LINGER_S)
         return entry
@@ -190,7 +190,7 @@ async def watch_strangers(
     async with Discovery(settings, "", incarnation) as discovery:
         while True:
             discovery.refuse_twin()
-            here = {address: found for address, found in discovery.seen.items() if found}
+            here = {address: found for address, found in discovery.occupants.items() if found}
             for address, found in here.items():
                 strange = found.cluster not in {None, "", own}
                 if strange and (found.lot is None or clock() >= yields_s):
@@ -211,7 +211,7 @@ async def _wait(
     clock = asyncio.get_running_loop().time
     while True:
         discovery.refuse_twin()
-        found = admission_decision(own, len(settings.members), discovery.seen)
+        found = admission_decision(own, len(settings.members), discovery.occupants)
         if found.stranger is not None:
             waiting(_stranger_report(*found.stranger, own, settings))
         entry = patience.reason(found, clock())

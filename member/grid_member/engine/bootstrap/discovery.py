@@ -42,8 +42,8 @@ class Discovery(AddressPolling[Occupant]):
         self._lot, self._incarnation = lot, incarnation
         self._clock = asyncio.get_running_loop().time
         self._begun_s = self._clock()
-        self._reached: set[str] = set()
-        self._told: dict[str, str] = {}
+        self._open_addresses: set[str] = set()
+        self._reports: dict[str, str] = {}
         self._silent_s: dict[str, float] = {}
         """Since when the server at an address tells nothing."""
 
@@ -53,7 +53,7 @@ class Discovery(AddressPolling[Occupant]):
         Raises:
             TwinError: one was.
         """
-        for address, found in self.seen.items():
+        for address, found in self.occupants.items():
             if self._incarnation is None or found is None:
                 continue
             twin, lot = found.twin, found.lot
@@ -66,20 +66,23 @@ class Discovery(AddressPolling[Occupant]):
         """Whether all were looked at whom a look can reach."""
         if self.is_complete:
             return True
-        return self._clock() - self._begun_s >= FIRST_LOOK_S and self._reached <= self.seen.keys()
+        return (
+            self._clock() - self._begun_s >= FIRST_LOOK_S
+            and self._open_addresses <= self.occupants.keys()
+        )
 
     async def _probe(self, host: str, port: int) -> Occupant | None:
         address, began_s = f"{host}:{port}", self._clock()
-        reached = partial(self._reached.add, address)
+        reached = partial(self._open_addresses.add, address)
         found = await probe(self._settings, host, port, reached, self._incarnation)
         if found is None or found.lot == self._lot:
-            self._told.pop(address, None)
+            self._reports.pop(address, None)
             self._silent_s.pop(address, None)
             return None
         if found.cluster is not None:
-            self._told[address] = found.cluster
+            self._reports[address] = found.cluster
             self._silent_s.pop(address, None)
             return found
         silent_s = self._clock() - self._silent_s.setdefault(address, began_s)
-        told = self._told.get(address, "")
+        told = self._reports.get(address, "")
         return Occupant(None, told if told or silent_s >= SILENT_S else None)

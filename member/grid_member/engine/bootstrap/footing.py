@@ -61,6 +61,6 @@ class Footing(Twins):
     async def _look(self) -> None:
         while not await asyncio.to_thread(self.is_gone):  # noqa: ASYNC110 - paths tell of no change
             await asyncio.sleep(LOOK_S)
-        if self.ground is not None and self.ground.lost is not None:
-            _log.error("%s", self.ground.lost)
-            self._fail(EngineError(self.ground.lost))
+        if self.ground is not None and self.ground.loss is not None:
+            _log.error("%s", self.ground.loss)
+            self._fail(EngineError(self.ground.loss))

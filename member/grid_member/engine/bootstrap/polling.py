@@ -35,7 +35,7 @@ class AddressPolling(Generic[T]):
         look: Callable[[str, int], Awaitable[T | None]],
         absent_s: float = ABSENT_LOOK_S,
     ) -> None:
-        self.seen: dict[str, T | None] = {}
+        self.occupants: dict[str, T | None] = {}
         """What was found last, by address; none before the first look at it is over."""
         self._members = settings.members
         self._look = look
@@ -46,7 +46,7 @@ class AddressPolling(Generic[T]):
     @property
     def is_complete(self) -> bool:
         """Whether every address was looked at."""
-        return len(self.seen) == len(set(self._members))
+        return len(self.occupants) == len(set(self._members))
 
     async def await_change(self, within_s: float) -> None:
         """Return when somebody else is found somewhere, or after that time."""
@@ -70,8 +70,8 @@ class AddressPolling(Generic[T]):
         eager_until_s = clock() + EAGER_S
         while True:
             found = await self._look(host, port)
-            if address not in self.seen or self.seen[address] != found:
-                self.seen[address] = found
+            if address not in self.occupants or self.occupants[address] != found:
+                self.occupants[address] = found
                 self._news.set()
             eager = not found and clock() < eager_until_s
             await asyncio.sleep(self._absent_s if eager else LOOK_S)

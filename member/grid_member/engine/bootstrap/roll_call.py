@@ -128,7 +128,7 @@ class RollCall:
             await self._polling.await_change(QUIET_S)
 
     def _absence(self) -> str | None:
-        seen = self._polling.seen
+        seen = self._polling.occupants
         if not self._polling.is_complete or all(seen.values()):
             return None
         absent = ", ".join(address for address, found in sorted(seen.items()) if not found)

@@ -101,7 +101,7 @@ class Twins:
         self._client: NatsClient | None = None
         self._beating: asyncio.Task[None] | None = None
         self._error: EngineError | None = None
-        self._seen = ("", -math.inf)
+        self._last_conflict = ("", -math.inf)
 
     def begin(self, identity: MemberIdentity, ends: Callable[[EngineError], None]) -> Incarnation:
         """Return this process; ends is called when an older one turns out to be the member."""
@@ -112,7 +112,7 @@ class Twins:
     @property
     def conflict(self) -> str | None:
         """Which two processes were the same member lately; None: of none that is known."""
-        said, at_s = self._seen
+        said, at_s = self._last_conflict
         return said if self._clock() - at_s < TOLD_S else None
 
     def listen(self, client: NatsClient, cluster: Callable[[], str]) -> None:
@@ -141,8 +141,8 @@ class Twins:
         if self._error is None:
             _log.error("%s", error)
             self._fail(error)
-            if self._settings.replaced is not None:
-                self._settings.replaced(error)
+            if self._settings.on_replaced is not None:
+                self._settings.on_replaced(error)
 
     def _fail(self, error: EngineError) -> None:
         self._error = error
@@ -180,7 +180,7 @@ class Twins:
         )
         if said != self.conflict:
             _log.error("%s", said)
-        self._seen = said, self._clock()
+        self._last_conflict = said, self._clock()
 
     def _twin(self, messages: Sequence[Message]) -> None:
         own = self._own

@@ -179,12 +179,12 @@ class ForwardClient:
         """Confirm or return an item where it came from."""
         delivery = Delivery(item.queue, item.item_id, item.take_id)
         server = self._delivered_by.get(delivery)
-        if server is None or server.held.get(delivery) is not None:
+        if server is None or server.deliveries.get(delivery) is not None:
             return
         frame = Frame(
             kind, next(self._numbers), item.queue, number=item.item_id, take_id=item.take_id
         )
-        call = server.held[delivery] = ForwardCall(
+        call = server.deliveries[delivery] = ForwardCall(
             frame, lambda _: self._forget_delivery(server, delivery), 0.0
         )
         if server.open:
@@ -235,7 +235,7 @@ class ForwardClient:
         result = frame_outcome(outcome)
         if isinstance(result, Item):
             delivery = Delivery(result.queue, result.item_id, result.take_id)
-            server.held[delivery] = None
+            server.deliveries[delivery] = None
             self._delivered_by[delivery] = server
             result.until_s = server.until_s
             if call is None or call.done is None:
@@ -322,7 +322,7 @@ class ForwardClient:
             self._bytes -= call.frame.size_bytes
 
     def _forget_delivery(self, server: ClientSession, delivery: Delivery) -> None:
-        server.held.pop(delivery, None)
+        server.deliveries.pop(delivery, None)
         self._delivered_by.pop(delivery, None)
         self._news.set()
 
@@ -364,10 +364,10 @@ class ForwardClient:
             server.ask()
         elif server.open:
             server.end()
-        elif (server.held or server.is_owing) and steady_s() - server.heard_s < FORGET_S:
+        elif (server.deliveries or server.is_owing) and steady_s() - server.heard_s < FORGET_S:
             server.begin()
         elif server is not self._server:
-            for delivery in server.held:
+            for delivery in server.deliveries:
                 self._delivered_by.pop(delivery, None)
             del self._servers[member]
 

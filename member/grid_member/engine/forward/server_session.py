@@ -129,7 +129,7 @@ class ServerSession:
         """Those without an outcome."""
         self._out: dict[tuple[str, int, int], Item] = {}
         """What it was given and has neither confirmed nor returned."""
-        self._held: set[tuple[str, int, int]] = set()
+        self._deliveries: set[tuple[str, int, int]] = set()
         """What it says that it has, while it says that."""
         self._outcomes: list[Frame] = []
         self._flushes = False
@@ -158,7 +158,7 @@ class ServerSession:
         self.session, self._reply = session, reply
         self._received = self._sent = 0
         self._outcomes = []
-        self._held = set()
+        self._deliveries = set()
         self._over = False
 
     def _take(self, message: ForwardMessage) -> None:
@@ -168,8 +168,8 @@ class ServerSession:
             self._begin_call(frame)
         if message.flags & Flag.ALL_HELD:
             # The others were sent, and never got there.
-            self._give_back(set(self._out) - self._held)
-            self._held = set()
+            self._give_back(set(self._out) - self._deliveries)
+            self._deliveries = set()
         if message.flags & Flag.PING:
             self._soon()
         if message.flags & Flag.BYE:
@@ -260,7 +260,7 @@ class ServerSession:
                     self._engine.queue_return(item)
                 done(None)
             case FrameKind.HELD:
-                self._held.add(_delivery(frame))
+                self._deliveries.add(_delivery(frame))
             case _:
                 done(_NOT_KNOWN)
 

@@ -105,7 +105,7 @@ class ClientSession:
             asker: hears of outcomes and losses.
         """
         self.open = self.weak = self.apart = False
-        self.held: dict[Delivery, ForwardCall | None] = {}
+        self.deliveries: dict[Delivery, ForwardCall | None] = {}
         """Items that came from there, each with the call that ends its delivery, if any."""
         self.is_owing = False
         """Whether it may have taken an item for a poll of a session that was lost: it takes that
@@ -125,7 +125,7 @@ class ClientSession:
         """When the session began."""
         self._inbox = b""
         self._subscription: Subscription | None = None
-        self._posted: list[ForwardCall] = []
+        self._unsent: list[ForwardCall] = []
         self._pings: deque[tuple[int, float]] = deque()
         """The messages that asked for a heartbeat and got none, and when that was."""
         self._loop = asyncio.get_running_loop()
@@ -137,11 +137,11 @@ class ClientSession:
     @property
     def busy(self) -> bool:
         """Whether anything is asked for, or was given and is neither confirmed nor returned."""
-        return bool(self.calls or self.held or self._posted or self.is_owing)
+        return bool(self.calls or self.deliveries or self._unsent or self.is_owing)
 
     def pending(self) -> list[ForwardCall]:
         """Return the calls without an outcome."""
-        return [*self.calls.values(), *self._posted]
+        return [*self.calls.values(), *self._unsent]
 
     def begin(self) -> None:
         """Begin another session."""
@@ -152,22 +152,24 @@ class ClientSession:
         self._inbox = self._client.unused_inbox()
         self._subscription = self._client.subscribe(self._inbox + b".*", self._take)
         self.begun_s = steady_s()
-        held = [Frame(FrameKind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
+        held = [
+            Frame(FrameKind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.deliveries
+        ]
         groups = list(frame_groups(held)) or [[]]
         for frames in groups:
             last = frames is groups[-1]
             if not self._say(frames, Flag.PING | Flag.ALL_HELD if last else Flag.PING):
                 self.lose()
                 return
-        for call in self.held.values():
+        for call in self.deliveries.values():
             if call is not None:
                 self.post(call)
 
     def post(self, call: ForwardCall) -> None:
         """Send a call with all that is asked of the server in this tick."""
-        if not self._posted:
+        if not self._unsent:
             self._loop.call_soon(self._flush)
-        self._posted.append(call)
+        self._unsent.append(call)
 
     def cancel(self, call: ForwardCall) -> None:
         """Wait no more for a poll that was sent or posted here."""
@@ -194,8 +196,8 @@ class ClientSession:
             return
         self._close()
         sent, self.calls = list(self.calls.values()), {}
-        posted, self._posted = self._posted, []
-        ending = {id(call) for call in self.held.values()}  # which are sent again from there
+        posted, self._unsent = self._unsent, []
+        ending = {id(call) for call in self.deliveries.values()}  # which are sent again from there
         unknown: list[ForwardCall] = []
         unsent: list[ForwardCall] = []
         for call in sent:
@@ -225,12 +227,12 @@ class ClientSession:
     def _flush(self) -> None:
         if not self.open:
             return
-        posted, self._posted = [one for one in self._posted if one.done is not None], []
+        posted, self._unsent = [one for one in self._unsent if one.done is not None], []
         place = 0
         for frames in frame_groups(one.frame for one in posted):
             calls = posted[place : place + len(frames)]
             if not self._send(calls, frames):
-                self._posted = posted[place:]
+                self._unsent = posted[place:]
                 self._loop.call_later(AGAIN_S, self._flush)
                 return
             place += len(frames)

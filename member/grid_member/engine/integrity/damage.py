@@ -99,8 +99,8 @@ class Damage:
         self._streams = streams
         self._directory = directory
         self._looking: asyncio.Task[None] | None = None
-        self._found: dict[str, list[Copy]] = {}
-        self._waited: Counter[tuple[str, str]] = Counter()
+        self._copies: dict[str, list[Copy]] = {}
+        self._wait_counts: Counter[tuple[str, str]] = Counter()
         """In how many looks in a row a copy waited, by stream and server."""
         self._short: dict[str, ShortError] = {}
         """What was found of logs that end too early, as who leads them says."""
@@ -115,7 +115,7 @@ class Damage:
         """Whether there is a stream that is whole nowhere, as far as is told."""
         self.watermarks = Watermarks(directory, alone=alone, lite=lite)
         """How far this member has read the logs."""
-        self.told: str | None = None
+        self.report: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
     def begin(
@@ -137,7 +137,7 @@ class Damage:
     @property
     def unreadable_log(self) -> str | None:
         """What is told of a log that a member cannot go on with which waits for nothing else."""
-        return self.told if self._short and not self._waits() else None
+        return self.report if self._short and not self._waits() else None
 
     async def check(
         self, stream: Stream, created: str, read: State, current: Callable[[], State]
@@ -188,9 +188,9 @@ class Damage:
 
         Where no copy is whole it is that alone: whatever else is in the way, no call helps.
         """
-        if self.told is None:
+        if self.report is None:
             return reason
-        return self.told if self._everywhere else f"{self.told}; {reason}"
+        return self.report if self._everywhere else f"{self.report}; {reason}"
 
     async def end(self) -> None:
         """Look no more, and note how far the logs are."""
@@ -206,11 +206,11 @@ class Damage:
             await asyncio.sleep(LOOK_S)
             waiting = self._waits() or bool(self._short)
             if not waiting:
-                self.told = None
+                self.report = None
                 if looked:
                     continue
             with contextlib.suppress(NatsError, ValueError, KeyError, TypeError, AttributeError):
-                self._found = self._without_elections(await copies_found(system, self._streams()))
+                self._copies = self._without_elections(await copies_found(system, self._streams()))
                 self._looks.update(list(self._short))
                 if waiting:
                     self._tell()
@@ -223,7 +223,9 @@ class Damage:
         waiting = [
             (name, one.server) for name, copies in found.items() for one in copies if one.is_waiting
         ]
-        self._waited = waited = Counter({place: self._waited[place] + 1 for place in waiting})
+        self._wait_counts = waited = Counter(
+            {place: self._wait_counts[place] + 1 for place in waiting}
+        )
         return {
             name: [one._replace(is_waiting=waited[name, one.server] >= LOOKS) for one in copies]
             for name, copies in found.items()
@@ -231,14 +233,14 @@ class Damage:
 
     def _tell(self) -> None:
         short = {name: error for name, error in self._short.items() if self._looks[name] >= LOOKS}
-        places = places_of(self._found, self._lacking, short)
-        former, self.told = self.told, describe_damage(places, self._member, self._directory)
+        places = places_of(self._copies, self._lacking, short)
+        former, self.report = self.report, describe_damage(places, self._member, self._directory)
         self._everywhere = any(place.everywhere for place in places)
-        if self.told not in {former, None}:
-            _log.error("%s", self.told)
+        if self.report not in {former, None}:
+            _log.error("%s", self.report)
 
     def _tell_own(self, own: str) -> None:
-        damaged = _find_damaged(self._found, self._lacking)
+        damaged = _find_damaged(self._copies, self._lacking)
         streams = sorted(stream for stream, servers in damaged.items() if own in servers)
         if streams:
             _log.error(

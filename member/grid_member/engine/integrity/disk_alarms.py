@@ -58,7 +58,7 @@ class DiskAlarms:
         self._settings = settings
         self._own = own
         self._clock = clock
-        self._heard: dict[str, _DiskAlarm] = {}
+        self._alarms: dict[str, _DiskAlarm] = {}
         self._telling: asyncio.Task[None] | None = None
 
     @property
@@ -67,7 +67,7 @@ class DiskAlarms:
         since_s = self._clock() - BELIEVED_S
         told = [
             f"the member {member} says: {one.trouble}"
-            for member, one in sorted(self._heard.items())
+            for member, one in sorted(self._alarms.items())
             if one.heard_s >= since_s
         ]
         return "; ".join(told) or None
@@ -109,15 +109,15 @@ class DiskAlarms:
 
     def _remember(self, member: str, trouble: str) -> None:
         now_s = self._clock()
-        self._heard = {
+        self._alarms = {
             name: one
-            for name, one in self._heard.items()
+            for name, one in self._alarms.items()
             if name == member or one.heard_s >= now_s - BELIEVED_S
         }
-        former = self._heard.get(member)
-        crowded = former is None and len(self._heard) >= _MOST
+        former = self._alarms.get(member)
+        crowded = former is None and len(self._alarms) >= _MOST
         if crowded or member == self._settings.member_name:
             return
-        self._heard[member] = _DiskAlarm(trouble[:_MOST_CHARACTERS], now_s)
+        self._alarms[member] = _DiskAlarm(trouble[:_MOST_CHARACTERS], now_s)
         if former is None or now_s - former.heard_s > BELIEVED_S:
             _log.warning("the member %s says: %s", member, trouble[:_MOST_CHARACTERS])

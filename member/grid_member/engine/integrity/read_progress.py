@@ -37,7 +37,7 @@ class ReadLog:
         self.state = state
         self.servers: frozenset[str] | None = None
         """Those that vote; None before somebody told."""
-        self.had = had
+        self.former_voters = had
         """Those that voted on what is in memory: without one of them that is of before a rescue."""
         self._member = member.bytes
         self._own = last_of(read, self._member)
@@ -68,16 +68,18 @@ class ReadLog:
         Whether it is to be noted does not matter: what was read once was there.
         """
         state = self.state()
-        if self.had is None or holds(read, state):
+        if self.former_voters is None or holds(read, state):
             return None
-        return Watermark(self.created, last_of(state, self._member), state.sequence, self.had)
+        return Watermark(
+            self.created, last_of(state, self._member), state.sequence, self.former_voters
+        )
 
     def note_votes(self, servers: frozenset[str]) -> None:
         """Hear who votes now."""
         sequence = self.state().sequence
         if self.servers is not None and not self.servers <= servers:
             self._since = sequence
-            self.had = self.servers.union(self.had or ())
-        elif self.had is None or sequence > self._since:
-            self.had = servers
+            self.former_voters = self.servers.union(self.former_voters or ())
+        elif self.former_voters is None or sequence > self._since:
+            self.former_voters = servers
         self.servers = servers

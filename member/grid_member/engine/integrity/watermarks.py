@@ -188,7 +188,7 @@ class Watermarks:
         if former is not None and former.created != created:
             former = None
         losses = _losses(read, member, noted, former)
-        had = (former and former.had) or (noted and noted.servers)
+        had = (former and former.former_voters) or (noted and noted.servers)
         if losses or had is None:
             had = await self._voters(system, identity, needed=bool(losses))
         for lost in losses:

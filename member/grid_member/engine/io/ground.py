@@ -54,9 +54,9 @@ class Ground:
         self._of_several = of_several
         self._unlinked = unlinked
         self._directory = directory
-        self._held = [(os.fspath(path), *_file_at(path)) for path in paths]
+        self._files = [(os.fspath(path), *_file_at(path)) for path in paths]
         self._unsure = False
-        self.lost: str | None = None
+        self.loss: str | None = None
         """Why nothing that is written now lasts, as of the last look; None when it does."""
 
     def look(self) -> bool:
@@ -70,7 +70,7 @@ class Ground:
             LostGroundError: other ones would be.
         """
         if self.look():
-            raise LostGroundError(self.lost)
+            raise LostGroundError(self.loss)
 
     def check_write(self) -> bool:
         """Tell the same after a write; when they are not, what came of it shows the next start.
@@ -83,8 +83,8 @@ class Ground:
 
     def _note(self, trouble: str | None) -> bool:
         if trouble is not None or not self._unsure:
-            self.lost = trouble
-        return self.lost is not None
+            self.loss = trouble
+        return self.loss is not None
 
     def _read_only(self) -> str | None:
         """Return what to say of a disk that its system has made read-only, as after an error."""
@@ -96,7 +96,7 @@ class Ground:
         return None
 
     def _trouble(self) -> str | None:
-        for path, device, number in self._held:
+        for path, device, number in self._files:
             try:
                 found = os.stat(path)
             except FileNotFoundError:

@@ -76,7 +76,7 @@ class Compactor:
         """Whether whoever leads the log was given its time."""
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._held: StoredSnapshots | None = None
+        self._snapshots: StoredSnapshots | None = None
         """What a snapshot may be written behind, once it was found that one is due."""
         self._least = 0
         """Where a snapshot has to be taken at least: what is before it was purged."""
@@ -98,7 +98,7 @@ class Compactor:
         self._live_bytes = live_bytes
         if self._task is not None or self._closed:
             return False
-        if self._held is not None:
+        if self._snapshots is not None:
             return True
         large = self._log_bytes > self._limit_bytes
         now_s = asyncio.get_running_loop().time()
@@ -115,7 +115,7 @@ class Compactor:
             log_ms: when the log's servers took the record that it was taken at, in milliseconds
                 since the epoch, as far as that is known.
         """
-        held, self._held = self._held, None
+        held, self._snapshots = self._snapshots, None
         end = None if held is None or held.end == self._other else held.end
         old = end is not None and snapshot.sequence <= end.log
         if held is None or old or snapshot.sequence < self._least:
@@ -180,7 +180,7 @@ class Compactor:
             if under_way:  # members that all write at once overtake each other for ever
                 self._rest(BUSY_S)
             else:
-                self._held = held
+                self._snapshots = held
         elif self._log_bytes <= self._limit_bytes:
             self._waited = False
         elif not self._waited and not self._leads(info):
@@ -189,7 +189,7 @@ class Compactor:
         elif under_way:
             self._rest(BUSY_S)
         else:
-            self._held = held
+            self._snapshots = held
 
     async def _purge(self, end: SnapshotEnd) -> bool:
         """Purge what a snapshot replaces; return whether it is of the log that is there."""

@@ -72,7 +72,7 @@ class StreamConsumer:
         member: str,
         own_server: Callable[[], str | None],
         take: Take,
-        lost: Callable[[], None],
+        on_loss: Callable[[], None],
     ) -> None:
         """Make a consumer that has not begun.
 
@@ -82,7 +82,7 @@ class StreamConsumer:
             member: unique to this incarnation of this member; part of subjects.
             own_server: the name of the member's own server, None when its place is of no matter.
             take: gets messages that come in one read.
-            lost: hears that messages which were not seen are gone from the stream, or that take
+            on_loss: hears that messages which were not seen are gone from the stream, or that take
                 raised; nothing more comes until `resume`.
         """
         self._client = client
@@ -92,17 +92,17 @@ class StreamConsumer:
             client, stream, self._consumers, own_server, self._begin_after, self._listen
         )
         self._take = take
-        self._lost = lost
+        self._on_loss = on_loss
         self._last = 0
         self._last_ms: int | None = None
         """The time of the last message, as far as it is known."""
         self._short = 0
-        self._consumed = 0
+        self._consumer_sequence = 0
         self._number = 0
         """Of the consumer that feeds; 0 when none does."""
         self._heard_s = 0.0
         self._subscription: Subscription | None = None
-        self._broken = asyncio.Event()
+        self._break = asyncio.Event()
         self._complete = asyncio.Event()
         """Cleared when messages are lost, until it is told where to go on."""
         self._complete.set()
@@ -131,11 +131,11 @@ class StreamConsumer:
     def halt(self) -> None:
         """Take nothing more until `resume`: the stream is left."""
         self._complete.clear()
-        self._broken.set()
+        self._break.set()
 
     def renew(self) -> None:
         """Make the consumer anew: the connection is another one."""
-        self._broken.set()
+        self._break.set()
 
     async def close(self) -> None:
         """Take nothing any more."""
@@ -149,7 +149,7 @@ class StreamConsumer:
     async def _run(self) -> None:
         while not self._ended:
             await self._complete.wait()
-            self._broken.clear()
+            self._break.clear()
             made = await self._make_consumer()
             if made:
                 await self._consume()
@@ -178,12 +178,12 @@ class StreamConsumer:
     async def _doubtful(self) -> None:
         """Return when anything about the consumer is in doubt."""
         loop = asyncio.get_running_loop()
-        while not self._broken.is_set():
+        while not self._break.is_set():
             left_s = self._heard_s + SILENCE_S - loop.time()
             if left_s <= 0:
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._broken.wait(), left_s)
+                await asyncio.wait_for(self._break.wait(), left_s)
 
     async def _create(self) -> None:
         """Make a consumer in place of the one before, led by whomever."""
@@ -201,7 +201,7 @@ class StreamConsumer:
         """Be fed by the consumer of that number, and by no other one."""
         self._leave()
         self._number = number
-        self._consumed = 0
+        self._consumer_sequence = 0
 
         def take(messages: Sequence[Message]) -> None:
             if number == self._number:
@@ -236,7 +236,7 @@ class StreamConsumer:
             _log.error("the stream %s lost its end, or all of it: it is read anew", self._stream)
             self._short = 0
             self._complete.clear()
-            self._lost()
+            self._on_loss()
         raise ValueError("the stream ends before what was taken of it")
 
     def _leave(self) -> None:
@@ -250,7 +250,7 @@ class StreamConsumer:
         if not self._complete.is_set():
             return
         fed: list[StreamMessage] = []
-        last, last_ms, consumed = self._last, self._last_ms, self._consumed
+        last, last_ms, consumed = self._last, self._last_ms, self._consumer_sequence
         for message in messages:
             if message.headers and status(message.headers) is not None:
                 self._control(message, consumed, last)
@@ -259,7 +259,7 @@ class StreamConsumer:
                 break
             sequence, number, timestamp_ms = place(message.reply)
             if number != consumed + 1:
-                self._broken.set()  # something was dropped on the way
+                self._break.set()  # something was dropped on the way
                 break
             consumed = number
             if sequence < last or (sequence == last and last_ms in {None, timestamp_ms}):
@@ -267,16 +267,16 @@ class StreamConsumer:
             if sequence != last + 1:
                 # Nothing is ever deleted in the middle: the begin of the log was purged, or all
                 # servers lost it and this is another one.
-                self._broken.set()
+                self._break.set()
                 self._complete.clear()
                 break
             last, last_ms = sequence, timestamp_ms
             fed.append(StreamMessage(sequence, timestamp_ms, message.payload))
-        self._last, self._last_ms, self._consumed = last, last_ms, consumed
+        self._last, self._last_ms, self._consumer_sequence = last, last_ms, consumed
         if fed:
             self._hand_over(fed)
         if not self._complete.is_set():
-            self._lost()
+            self._on_loss()
 
     def _hand_over(self, fed: Sequence[StreamMessage]) -> None:
         """Have messages taken; nobody knows which of them were when that fails: none is skipped."""
@@ -285,7 +285,7 @@ class StreamConsumer:
         except Exception as error:
             what = describe_unexpected(error)
             _log.error("%s could not be applied and is read anew: %s", self._stream, what)
-            self._broken.set()
+            self._break.set()
             self._complete.clear()
 
     def _control(self, message: Message, consumed: int, last: int) -> None:
@@ -297,10 +297,10 @@ class StreamConsumer:
         if stalled := told.get(b"Nats-Consumer-Stalled"):
             self._client.publish(stalled, b"")
         if int(told.get(b"Nats-Last-Consumer", consumed)) != consumed:
-            self._broken.set()
+            self._break.set()
         elif int(told.get(b"Nats-Last-Stream", last)) > last:
             # The begin of the log was purged, and nothing came since that would tell.
-            self._broken.set()
+            self._break.set()
             self._complete.clear()
 
 

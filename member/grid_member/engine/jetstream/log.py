@@ -119,7 +119,7 @@ class JetStreamLog:
         trouble: Callable[[], str | None] = lambda: None,
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
-        timed: Callable[[float], None] | None = None,
+        report_time: Callable[[float], None] | None = None,
         has_other_readers: bool = True,
         give_up: GiveUp = give_up_lost,
     ) -> None:
@@ -136,8 +136,8 @@ class JetStreamLog:
             trouble: what keeps servers from storing and what to do, None: nothing is known.
             short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
-            timed: hears the seconds from when own records were sent until they came back and were
-                applied, once for those that came back together; None: nobody.
+            report_time: hears the seconds from when own records were sent until they came back and
+                were applied, once for those that came back together; None: nobody.
             has_other_readers: whether other members answer reads.
             give_up: takes what may be lost for lost, as `give_up_lost`; blocks.
         """
@@ -148,7 +148,7 @@ class JetStreamLog:
         self._member = member
         self._source, self._lost_log = source, give_up
         self._trouble, self._short = trouble, short
-        self._time_of, self._timed = time_of, timed
+        self._time_of, self._report_time = time_of, report_time
         self._publisher = Publisher(client, stream, self._give_up, self._reject)
         self._compactor = Compactor(client, stream, own_server)
         self._clock_skew = ClockSkew()
@@ -325,8 +325,8 @@ class JetStreamLog:
         """Tell how long that took, and of a jump of the clock that the log has its times of."""
         sent_s, self._returned_s = self._returned_s, -1.0
         now_s = time.monotonic()
-        if self._timed is not None:
-            self._timed(now_s - sent_s)
+        if self._report_time is not None:
+            self._report_time(now_s - sent_s)
         jump_s = self._clock_skew.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
         if jump_s:
             _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))

@@ -85,7 +85,7 @@ class Publisher:
         client: NatsClient,
         stream: str,
         given_up: Callable[[list[Record]], None],
-        rejected: Callable[[Record, Refused], None],
+        reject: Callable[[Record, Refused], None],
     ) -> None:
         """Make an empty one.
 
@@ -93,40 +93,40 @@ class Publisher:
             client: connected to the member's own server.
             stream: the stream's name.
             given_up: is told of records that did not come back in time.
-            rejected: is told of a record that cannot be sent at all, later in the same tick.
+            reject: is told of a record that cannot be sent at all, later in the same tick.
         """
         self._client = client
         self._stream = stream
         self._given_up = given_up
-        self._rejected = rejected
+        self._reject = reject
         self._subject = f"grid.log.{stream}".encode()
         self._reply = client.unused_inbox() + b"."
         self._subscription: Subscription | None = None
-        self._sent: dict[int, _SentRecord] = {}
+        self._in_flight: dict[int, _SentRecord] = {}
         self._incarnation = 0
-        self._published = 0
+        self._last_published = 0
         """The counter of the last record that was published."""
         self._timer: asyncio.TimerHandle | None = None
         self._held = False
         """Whether the stream's leader is cut off from the others."""
         self._asked_s = 0.0
         self._asking: asyncio.Task[None] | None = None
-        self._drained: asyncio.Future[None] | None = None
+        self._no_records: asyncio.Future[None] | None = None
         self._patience_s = GIVE_UP_S
         """How much is left since it was lost."""
         self._hurried_s = 0.0
         """When that was."""
 
     def __len__(self) -> int:
-        return len(self._sent)
+        return len(self._in_flight)
 
     def __contains__(self, counter: int) -> bool:
-        return counter in self._sent
+        return counter in self._in_flight
 
     @property
     def oldest_s(self) -> float | None:
         """When the oldest record was sent first."""
-        oldest = next(iter(self._sent.values()), None)
+        oldest = next(iter(self._in_flight.values()), None)
         return None if oldest is None else oldest.first_s
 
     def start(self) -> None:
@@ -137,23 +137,23 @@ class Publisher:
         """Publish a record as soon as it may be."""
         loop = asyncio.get_running_loop()
         if record.incarnation != self._incarnation:
-            self._incarnation, self._published = record.incarnation, 0
+            self._incarnation, self._last_published = record.incarnation, 0
         now_s = loop.time()
-        self._sent[record.counter] = _SentRecord(record, encode_record(record), now_s)
+        self._in_flight[record.counter] = _SentRecord(record, encode_record(record), now_s)
         self.publish_next()
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look)
 
     def record_of(self, counter: int, payload: bytes) -> Record | None:
         """Return the record of this incarnation that was sent as this payload."""
-        own = self._sent.get(counter)
+        own = self._in_flight.get(counter)
         return own.record if own is not None and own.payload == payload else None
 
     def take_off(self, counter: int) -> float | None:
         """Take a record of this incarnation off; return when it was sent first, None: none is."""
-        sent = self._sent.pop(counter, None)
-        if not self._sent and self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        sent = self._in_flight.pop(counter, None)
+        if not self._in_flight and self._no_records is not None and not self._no_records.done():
+            self._no_records.set_result(None)
         return None if sent is None else sent.first_s
 
     def has_records_of(self, incarnation: int) -> bool:
@@ -167,21 +167,21 @@ class Publisher:
 
     def withdraw(self) -> list[Record]:
         """Forget what is on its way and return it."""
-        records = [sent.record for sent in self._sent.values()]
-        self._sent.clear()
+        records = [sent.record for sent in self._in_flight.values()]
+        self._in_flight.clear()
         return records
 
     def forget(self, counters: Iterable[int]) -> None:
         """Send those records no more: they are in the log."""
         for counter in counters:
-            self._sent.pop(counter, None)
+            self._in_flight.pop(counter, None)
         self.publish_next()
 
     def republish(self) -> None:
         """Publish again over a new connection: nobody knows what came of the former one."""
         self._held = False
-        for counter in list(self._sent):
-            if counter <= self._published:
+        for counter in list(self._in_flight):
+            if counter <= self._last_published:
                 self._publish(counter)
         self.publish_next()
 
@@ -194,17 +194,17 @@ class Publisher:
         """Publish what is not too far ahead of the oldest record that did not come back."""
         if self._held:
             return
-        newest = next(reversed(self._sent), 0)
-        last = min(newest, next(iter(self._sent), 0) + MAX_AHEAD - 1)
-        while self._published < last:
-            self._published += 1
-            self._publish(self._published)
+        newest = next(reversed(self._in_flight), 0)
+        last = min(newest, next(iter(self._in_flight), 0) + MAX_AHEAD - 1)
+        while self._last_published < last:
+            self._last_published += 1
+            self._publish(self._last_published)
 
     async def close(self, within_s: float) -> None:
         """Wait a little for what is on its way, then look no more."""
-        if self._sent and within_s > 0:
-            self._drained = asyncio.get_running_loop().create_future()
-            await asyncio.wait({self._drained}, timeout=within_s)
+        if self._in_flight and within_s > 0:
+            self._no_records = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._no_records}, timeout=within_s)
         if self._timer is not None:
             self._timer.cancel()
         if self._subscription is not None:
@@ -214,7 +214,7 @@ class Publisher:
             await asyncio.gather(self._asking, return_exceptions=True)
 
     def _publish(self, counter: int, pause_s: float = RESEND_S) -> None:
-        sent = self._sent.get(counter)
+        sent = self._in_flight.get(counter)
         if sent is None:
             return
         sent.note_publication(asyncio.get_running_loop().time(), pause_s)
@@ -222,15 +222,15 @@ class Publisher:
             self._client.publish(self._subject, sent.payload, self._reply + b"%d" % counter)
         except WireError as error:
             _log.error("a record of %d bytes cannot be sent: %s", len(sent.payload), error)
-            del self._sent[counter]
-            asyncio.get_running_loop().call_soon(self._rejected, sent.record, _TOO_LARGE)
+            del self._in_flight[counter]
+            asyncio.get_running_loop().call_soon(self._reject, sent.record, _TOO_LARGE)
 
     def _note_refusal(self, messages: Sequence[Message]) -> None:
         """Hear that nobody took a record: no server leads the stream now."""
         due_s = asyncio.get_running_loop().time() + NO_LEADER_RESEND_S
         for message in messages:
             counter = int(message.subject.rpartition(b".")[2])
-            sent = self._sent.get(counter)
+            sent = self._in_flight.get(counter)
             if sent is not None:
                 sent.due_s, sent.untaken = due_s, True
 
@@ -239,14 +239,14 @@ class Publisher:
         now_s = loop.time()
         try:
             self._send_again(now_s)
-            given_up = [one for one in self._sent.values() if self._is_late(one, now_s)]
+            given_up = [one for one in self._in_flight.values() if self._is_late(one, now_s)]
             for one in given_up:
-                del self._sent[one.record.counter]
+                del self._in_flight[one.record.counter]
             if given_up:
                 self._given_up([one.record for one in given_up])
                 self.publish_next()
         finally:
-            self._timer = loop.call_later(LOOK_S, self._look) if self._sent else None
+            self._timer = loop.call_later(LOOK_S, self._look) if self._in_flight else None
 
     def _is_late(self, sent: _SentRecord, now_s: float) -> bool:
         hurried_s = now_s - max(sent.first_s, self._hurried_s)
@@ -266,8 +266,8 @@ class Publisher:
     def _due(self, now_s: float) -> list[_SentRecord]:
         return [
             sent
-            for counter, sent in self._sent.items()
-            if now_s >= sent.due_s and counter <= self._published
+            for counter, sent in self._in_flight.items()
+            if now_s >= sent.due_s and counter <= self._last_published
         ]
 
     async def _ask(self, now_s: float) -> None:

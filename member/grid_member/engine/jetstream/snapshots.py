@@ -277,7 +277,7 @@ class SnapshotWriter:
         """
         self._client = client
         self._stream = stream
-        self._held = held
+        self._snapshots = held
         self._log_begins = log_begins
         self._last = held.last
         self._subject = f"grid.image.{stream}.{held.last + 1}"
@@ -314,8 +314,8 @@ class SnapshotWriter:
 
     async def _sweep(self) -> None:
         """Remove snapshots that were never ended: nobody can end them behind this one's claim."""
-        end = self._held.end
-        for claim in self._held.claims:
+        end = self._snapshots.end
+        for claim in self._snapshots.claims:
             if end is None or claim != end.first:
                 request = {"filter": f"grid.image.{self._stream}.{claim}"}
                 await ask_successfully(
@@ -323,7 +323,7 @@ class SnapshotWriter:
                 )
 
     async def _put_end(self, end: SnapshotEnd) -> None:
-        before = 0 if self._held.end is None else self._held.end.place
+        before = 0 if self._snapshots.end is None else self._snapshots.end.place
         await self._put(end_fields(end), subject=end_subject(self._stream), before=before)
 
     async def _put(self, payload: bytes, *, subject: str = "", before: int | None = None) -> None:

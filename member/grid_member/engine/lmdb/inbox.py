@@ -30,7 +30,7 @@ class Inbox:
         """Whether the writer is to end when nothing is left."""
         # Handing over through a condition takes several times as long, of which each commit has
         # its share: its parts are Python, and who is woken first waits for its lock.
-        self._arrived: SimpleQueue[Record | None] = SimpleQueue()
+        self._arrivals: SimpleQueue[Record | None] = SimpleQueue()
         """None only wakes the writer."""
         self._records: deque[Record] = deque()
         """What the writer has taken out of there already."""
@@ -40,11 +40,11 @@ class Inbox:
 
     def append(self, record: Record) -> None:
         """Let a record be written."""
-        self._arrived.put(record)
+        self._arrivals.put(record)
 
     def wake(self) -> None:
         """Let the writer look for something to do."""
-        self._arrived.put(None)
+        self._arrivals.put(None)
 
     def lose_patience(self, within_s: float) -> None:
         """Let the writer wait only for so long for a disk that does not tell what it did."""
@@ -109,12 +109,12 @@ class Inbox:
     def _await(self, timeout_s: float | None) -> None:
         """Wait until anything arrives, or for so long."""
         with contextlib.suppress(Empty):
-            self._keep(self._arrived.get(timeout=timeout_s))
+            self._keep(self._arrivals.get(timeout=timeout_s))
 
     def _collect(self) -> None:
         """Take out what has arrived."""
-        while not self._arrived.empty():
-            self._keep(self._arrived.get_nowait())
+        while not self._arrivals.empty():
+            self._keep(self._arrivals.get_nowait())
 
     def _keep(self, arrived: Record | None) -> None:
         if arrived is not None:

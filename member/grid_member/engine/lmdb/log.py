@@ -80,7 +80,7 @@ class LmdbLog:
         reserve_bytes: int = RESERVE_BYTES,
         environments: Environments = open_environment,
         wal_bytes: int = WAL_BYTES,
-        told: Callable[[float], None] = lambda _: None,
+        report: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Open the log; told takes the seconds of each write to its WAL, which 0 bytes leave out.
 
@@ -93,7 +93,7 @@ class LmdbLog:
         self._map_size_bytes = map_size_bytes
         self._compaction_slack_bytes = compaction_slack_bytes
         self._space = Space(path, reserve_bytes)
-        self._wal = Wal(path, shard, wal_bytes, told)
+        self._wal = Wal(path, shard, wal_bytes, report)
         self._environments = environments
         self._tables: Tables | None = self._open()
         self.ground = log_ground(path, lambda: self._wal.unlinked)
@@ -191,11 +191,11 @@ class LmdbLog:
             elif self._inbox.over:
                 self._wal.end(self._tables, self._sequence)
                 return
-            if (group and self.ground.lost is None) or not self.ground.look():
+            if (group and self.ground.loss is None) or not self.ground.look():
                 self._maintain(idle=not group)
                 self._look_for_room()
             else:
-                self._refuse(self.ground.lost)
+                self._refuse(self.ground.loss)
 
     def _next_group(self) -> tuple[list[Record], int]:
         """Wait for something to do; return the records of one transaction, and about their size."""
@@ -212,7 +212,7 @@ class LmdbLog:
 
     def _commit(self, group: list[Record], size_bytes: int) -> None:
         """Commit the records together; when that fails, once more those that remove something."""
-        if self.ground.lost is not None:
+        if self.ground.loss is not None:
             self._reject(group)
             return
         if self.refusal is None and not self._fits(group, size_bytes):
@@ -254,7 +254,7 @@ class LmdbLog:
                 if not kept:
                     return error if kept is False else EngineError(_UNKNOWN)
         if self.ground.check_write():
-            self._refuse(self.ground.lost)
+            self._refuse(self.ground.loss)
             return LostGroundError(_UNKNOWN)
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
@@ -340,7 +340,7 @@ class LmdbLog:
 
     def _look_for_room(self) -> None:
         """Take writes again when there is room; else have the log compacted if that makes some."""
-        if self.refusal is None or self._purging or self.ground.lost is not None:
+        if self.refusal is None or self._purging or self.ground.loss is not None:
             return
         try:
             self._tables = self._tables or self._open()

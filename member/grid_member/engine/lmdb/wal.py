@@ -73,7 +73,7 @@ class Wal:
     """
 
     def __init__(
-        self, path: Path, shard: int, size_bytes: int, told: Callable[[float], None]
+        self, path: Path, shard: int, size_bytes: int, report: Callable[[float], None]
     ) -> None:
         """Write nothing yet.
 
@@ -81,12 +81,12 @@ class Wal:
             path: the log's directory.
             shard: whose log it is, for what is logged.
             size_bytes: how long the file is, 0 for none.
-            told: takes the seconds of each write that succeeded.
+            report: takes the seconds of each write that succeeded.
         """
         self._path = path
         self._shard = shard
         self._size_bytes = size_bytes
-        self._told = told
+        self._report = report
         self._file = -1
         self._end_bytes = 0
         self._salt = b""
@@ -240,7 +240,7 @@ class Wal:
             return False
         self._end_bytes += len(data)
         self.pending += values
-        self._told(time.perf_counter() - began_s)
+        self._report(time.perf_counter() - began_s)
         return True
 
     def disown(self) -> None:

@@ -103,17 +103,17 @@ class Deliveries:
 class _SentEnds:
     """Operations that were sent together; `answer` takes the outcome of each."""
 
-    __slots__ = ("_deliveries", "_left", "_operations", "_refused")
+    __slots__ = ("_deliveries", "_open_count", "_operations", "_refused")
 
     def __init__(self, deliveries: Deliveries, operations: Sequence[DeliveryEnd]) -> None:
         self._deliveries = deliveries
         self._operations = operations
-        self._left = len(operations)
+        self._open_count = len(operations)
         self._refused = False
 
     def answer(self, outcome: Refused | None) -> None:
         if outcome is not None:
             self._refused = True
-        self._left -= 1
-        if not self._left:
+        self._open_count -= 1
+        if not self._open_count:
             self._deliveries.note_outcome(self._operations, refused=self._refused)

@@ -71,7 +71,7 @@ class LocalEngine(MapSide):
 
     def __init__(self, structures: Structures, shards: Shards, clock: Clock) -> None:
         super().__init__(structures, shards, clock)
-        self._queues = Placement(shards, lambda shard: shard.state.queues.found)
+        self._queues = Placement(shards, lambda shard: shard.state.queues.by_name)
         self._queue_ways: dict[str, tuple[Shard, Shard, int]] = {}
         """The shard of a queue and how many items it may hold, as `_ways` has it for maps."""
         self._polls: dict[str, QueuePolls] = {}

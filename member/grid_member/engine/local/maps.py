@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
-    from grid_member.engine.state.stored import Stored
+    from grid_member.engine.state.stored import StoredEntry
 
 MAX_WAYS: Final = 1024
 """Maps whose shard is remembered."""
@@ -39,7 +39,7 @@ class MapSide(SystemSide):
     def __init__(self, structures: Structures, shards: Shards, clock: Clock) -> None:
         super().__init__(shards, clock)
         self._structures = structures
-        self._maps = Placement(shards, lambda shard: shard.state.maps.found)
+        self._maps = Placement(shards, lambda shard: shard.state.maps.by_name)
         self._ways: dict[str, tuple[Shard, Shard, int]] = {}
         """The shard and the milliseconds to live of what is put into a map, for those whose entries
         go for no other reason; before them the shard that tells whether writes are taken. Until
@@ -107,7 +107,7 @@ class MapSide(SystemSide):
             done(self._refusal)
         else:
             shard = self._maps.shard(name, settings.persistent)
-            found = shard.state.maps.found.get(name)
+            found = shard.state.maps.by_name.get(name)
             if found is None:
                 done(None)
             elif found.plain:
@@ -119,7 +119,7 @@ class MapSide(SystemSide):
             else:
                 shard.reads.read(found, name, key, settings, done)
 
-    def map_peek(self, name: str, key: str) -> Stored | None:
+    def map_peek(self, name: str, key: str) -> StoredEntry | None:
         """Return what a plain map stores, if it is there and can be had at once.
 
         None says nothing: `map_get` tells the rest.
@@ -132,7 +132,7 @@ class MapSide(SystemSide):
             if settings is None or self._refusal is not None:
                 return None
             shard = self._maps.shard(name, settings.persistent)
-        found = shard.state.maps.found.get(name)
+        found = shard.state.maps.by_name.get(name)
         return found.entries.get(key) if found is not None and found.plain else None
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:

@@ -82,7 +82,7 @@ class QueuePoll:
         self.done = None
         if self.timer is not None:
             self._leave()
-        polls.taken(outcome)
+        polls.on_taken(outcome)
         done(outcome)
 
 
@@ -102,22 +102,22 @@ class QueuePolls:
         self,
         name: str,
         loop: asyncio.AbstractEventLoop,
-        unwanted: Callable[[Item], None],
-        taken: Callable[[Item], None],
+        give_back: Callable[[Item], None],
+        on_taken: Callable[[Item], None],
     ) -> None:
         """Make the polls of the queue called name.
 
         Args:
             name: the queue.
             loop: for timers.
-            unwanted: takes an item whose poll was cancelled meanwhile.
-            taken: hears of each item that a poll is about to get.
+            give_back: takes an item whose poll was cancelled meanwhile.
+            on_taken: hears of each item that a poll is about to get.
         """
         self._name = name
         self._take = QueueTake(name)
         self._loop = loop
-        self._unwanted = unwanted
-        self.taken = taken
+        self._give_back = give_back
+        self.on_taken = on_taken
         """Hears of each item that a poll is about to get."""
         self._shard: Shard | None = None
         """Where the last take was sent."""
@@ -140,7 +140,7 @@ class QueuePolls:
     def poll(self, shard: Shard, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the shard now, or wait for one."""
         waits, waiting = timeout_s > 0 and self._patient, len(self._waiting)
-        queue = shard.state.queues.found.get(self._name)
+        queue = shard.state.queues.by_name.get(self._name)
         if not waiting and queue is not None and len(queue.items) > self.taking:
             # As below, for most polls of a queue that is not empty.
             poll = QueuePoll(self, done, self._deadline_s(timeout_s))
@@ -198,7 +198,7 @@ class QueuePolls:
     def answer(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Take the outcome of a take that gave its poll no item; the poll may wait on."""
         if isinstance(outcome, Item):
-            self._unwanted(outcome)
+            self._give_back(outcome)
         elif outcome is None and poll.done is not None and self._may_wait(poll):
             self._wait_again(poll)
         else:

@@ -33,18 +33,18 @@ class StructureUsage(NamedTuple):
 def held_structures(shards: Iterable[Shard]) -> Iterator[tuple[StructureKind, str]]:
     """Yield kind and name of every structure that holds anything."""
     for shard in shards:
-        for name in shard.state.maps.found:
+        for name in shard.state.maps.by_name:
             yield "map", name
-        for name in shard.state.queues.found:
+        for name in shard.state.queues.by_name:
             yield "queue", name
 
 
 def structure_usage(shards: Iterable[Shard]) -> Iterator[StructureUsage]:
     """Yield what every structure holds that holds anything."""
     for shard in shards:
-        for name, of_map in shard.state.maps.found.items():
+        for name, of_map in shard.state.maps.by_name.items():
             yield StructureUsage("map", name, len(of_map.entries), of_map.size_bytes)
-        for name, queue in shard.state.queues.found.items():
+        for name, queue in shard.state.queues.by_name.items():
             entries = len(queue.items) + len(queue.in_flight)
             yield StructureUsage("queue", name, entries, queue.size_bytes)
 

@@ -152,7 +152,7 @@ class EmptyLogs:
         beside = any(stream.durable for stream in wanted)
         self._logs = [stream for stream in wanted if beside and not stream.durable]
         self._patience_s = settings.validation_timeout_s
-        self.told = ELECTING
+        self.answers = ELECTING
         """Why a start waits that has all that is on disks."""
 
     def concerns(self, stream: Stream) -> bool:
@@ -172,7 +172,7 @@ class EmptyLogs:
             for name in gone:
                 if not await self._begin_anew(name):
                     break
-            self.told = count.reason
+            self.answers = count.reason
 
     async def _begin_anew(self, name: str) -> bool:
         """Delete it; whether that was answered: if not, the next look tells what became of it."""
@@ -191,14 +191,14 @@ class EmptyLogs:
         """Return the streams that are to be deleted now."""
         meta = await meta_cluster(self._system)
         about = {"account": ACCOUNT, "streams": True, "raft": True, "config": True}
-        told, groups = await asyncio.gather(
+        answers, groups = await asyncio.gather(
             all_answers(self._system, _STREAMS, about),
             all_answers(self._system, _GROUPS, {"account": ACCOUNT}),
         )
         voting = peers_of(meta)
         answered = {peer_id(answer["server"]["name"]) for answer in groups}
         return count.after(
-            empty_streams(self._logs, told, groups),
+            empty_streams(self._logs, answers, groups),
             leads=meta["leader"] == self._own,
             missing=voting.ids - answered,
             silent=voting.silent,
@@ -218,7 +218,7 @@ class _CopyState(enum.Enum):
 
 def empty_streams(
     logs: Iterable[Stream],
-    told: Iterable[Mapping[str, Any]],
+    answers: Iterable[Mapping[str, Any]],
     groups: Iterable[Mapping[str, Any]],
 ) -> frozenset[StreamGroup]:
     """Return those of the streams of which most copies are there and empty, and others missing.
@@ -228,11 +228,11 @@ def empty_streams(
 
     Args:
         logs: the streams of the logs in memory.
-        told: what servers tell of their streams.
+        answers: what servers tell of their streams.
         groups: what servers tell of their groups.
     """
     details: dict[str, list[Mapping[str, Any]]] = {}
-    for detail in (one for answer in told for one in details_of(answer)):
+    for detail in (one for answer in answers for one in details_of(answer)):
         details.setdefault(detail["name"], []).append(detail)
     copies: dict[str, list[Mapping[str, Any]]] = {}
     for group, copy in (one for answer in groups for one in groups_of(answer).items()):
@@ -251,27 +251,27 @@ def _look_at_copies(
     copies: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> tuple[_CopyState, StreamGroup]:
     """Return what there is of a stream, and its group."""
-    told = details.get(name, ())
-    called = {detail.get("stream_raft_group", "") for detail in told}
-    kept = {detail["config"]["storage"] for detail in told}
+    answers = details.get(name, ())
+    called = {detail.get("stream_raft_group", "") for detail in answers}
+    kept = {detail["config"]["storage"] for detail in answers}
     # Made anew a moment ago it is two groups for as long as not all have heard of it.
     group = StreamGroup(name, called.pop() if len(called) == 1 else "")
-    stored = any(detail["state"]["last_seq"] for detail in told)
+    stored = any(detail["state"]["last_seq"] for detail in answers)
     # While copies are added those that are to be made count in the group, and are empty.
-    settled = all("desired" not in detail["cluster"] for detail in told)
+    settled = all("desired" not in detail["cluster"] for detail in answers)
     if not group.name or kept != {_MEMORY} or stored or not settled:
         return _CopyState.HELD, group
-    return _state_by_votes(len(told), copies.get(group.name, ())), group
+    return _state_by_votes(len(answers), copies.get(group.name, ())), group
 
 
-def _state_by_votes(told: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
+def _state_by_votes(answers: int, copies: Sequence[Mapping[str, Any]]) -> _CopyState:
     """Return what there is of a stream of which so many tell that they have no record."""
     sizes = {copy["size"] for copy in copies}
     if len(sizes) != 1:
         return _CopyState.HELD
     (size,) = sizes
     most = max(size // 2 + 1, *(copy["quorum_needed"] for copy in copies))
-    if min(told, len(copies)) < most:
+    if min(answers, len(copies)) < most:
         return _CopyState.HELD
     if any(copy.get("leader") for copy in copies):
         return _CopyState.WITHOUT

@@ -67,30 +67,30 @@ class MemoryLogs:
     def __init__(self) -> None:
         self.shards: dict[str, tuple[Stream, MemoryShard]] = {}
         """Those that hold data, whether they are read yet or not."""
-        self.followed: dict[str, FollowedLog] = {}
-        self.condemned: defaultdict[str, set[str]] = defaultdict(set)
+        self.logs: dict[str, FollowedLog] = {}
+        self.condemnations: defaultdict[str, set[str]] = defaultdict(set)
         """When the streams were made that no member goes on with."""
 
     @property
     def left(self) -> list[str]:
         """The names of those that the member has left, and not read anew yet."""
-        return [name for name in self.followed if self.has_left(name)]
+        return [name for name in self.logs if self.has_left(name)]
 
     def has_left(self, name: str) -> bool:
         """Tell whether the member has left a log, and not read it anew yet."""
-        followed = self.followed.get(name)
-        return followed is not None and followed.log.created in self.condemned[name]
+        logs = self.logs.get(name)
+        return logs is not None and logs.log.created in self.condemnations[name]
 
     def forget(self, name: str) -> None:
         """Follow a log no more, as its shard was given up."""
         self.shards.pop(name, None)
-        self.followed.pop(name, None)
+        self.logs.pop(name, None)
 
     def leave(self, name: str, created: str) -> None:
         """Never go on with the log that was made then."""
-        if created in self.condemned[name]:
+        if created in self.condemnations[name]:
             return
-        self.condemned[name].add(created)
+        self.condemnations[name].add(created)
         if self.has_left(name) and name in self.shards:
             self.shards[name][1].halt()
 
@@ -103,7 +103,7 @@ class MemoryLogs:
             "holds most of it writes it back",
             *(name, why),
         )
-        self.leave(name, self.followed[name].log.created)
+        self.leave(name, self.logs[name].log.created)
 
     def follow(self, name: str, log: LogVersion, current: Callable[[], State]) -> None:
         """Follow a log from now on.
@@ -111,9 +111,9 @@ class MemoryLogs:
         Raises:
             NatsError: it is one that all leave.
         """
-        if log.created in self.condemned[name]:
+        if log.created in self.condemnations[name]:
             raise NatsError(f"{name} is written back by a member")
-        self.followed[name] = FollowedLog(log, current)
+        self.logs[name] = FollowedLog(log, current)
 
     def check(self, name: str, log: LogVersion, read: State) -> None:
         """See that a log that was read anew has what this member holds of it.
@@ -121,13 +121,13 @@ class MemoryLogs:
         Raises:
             NatsError: it has not, and all are to leave it; or it is not written back yet.
         """
-        followed = self.followed[name]
+        logs = self.logs[name]
         self.check_later(name, log)
-        if log.generation > followed.log.generation:
+        if log.generation > logs.log.generation:
             return
-        if log.created != followed.log.created:
+        if log.created != logs.log.created:
             self.condemn(name, "it was made anew")
-        elif not holds(read, followed.current()):
+        elif not holds(read, logs.current()):
             self.condemn(name, "it lacks what this member has applied")
         else:
             return
@@ -139,8 +139,8 @@ class MemoryLogs:
         Raises:
             NatsError: it was not.
         """
-        former = self.followed[name].log
-        later = log.created not in self.condemned[name] and log.generation > former.generation
+        former = self.logs[name].log
+        later = log.created not in self.condemnations[name] and log.generation > former.generation
         if self.has_left(name) and not later:
             raise NatsError(f"{name} is not written back yet")
 
@@ -148,15 +148,15 @@ class MemoryLogs:
         """Return what this member holds of each log that it has read."""
         return {
             name: LogHolding(log.created, log.generation, current().sequence, self.has_left(name))
-            for name, (log, current) in self.followed.items()
+            for name, (log, current) in self.logs.items()
         }
 
     def servers(self) -> dict[str, ServerRecord | None]:
         """Return the servers of members that are noted, by their ids, with their places."""
         return {
             peer_id(key.removeprefix(SERVER)): decode_server_record(value)
-            for followed in self.followed.values()
-            for key, value in followed.current().system.items(SERVER, 0)
+            for logs in self.logs.values()
+            for key, value in logs.current().system.items(SERVER, 0)
         }
 
 

@@ -38,7 +38,7 @@ class Newcomer:
         self._client = client
         self._roundup = roundup
         self._size = size
-        self._held: set[str] = set()
+        self._read_logs: set[str] = set()
         """Logs that a member told that it holds."""
         self._patient_until_s: float | None = None
 
@@ -79,9 +79,9 @@ class Newcomer:
             self._patient_until_s = now_s + PATIENCE_S
         info = await ask_successfully(self._client, f"STREAM.INFO.{name}")
         if any(name in one.holdings for one in reports.values()):
-            self._held.add(name)
+            self._read_logs.add(name)
         # Those of a former version never report; one that was heard of does.
-        late = now_s >= self._patient_until_s and name not in self._held
+        late = now_s >= self._patient_until_s and name not in self._read_logs
         all_told = len(reports) >= self._size or late
         last = int(info["state"]["last_seq"])
         obstacle = start_obstacle(name, as_read, last, reports.values(), all_told=all_told)

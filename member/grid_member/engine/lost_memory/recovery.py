@@ -82,7 +82,7 @@ class LostMemory:
         """Look after nothing yet."""
         self.guards = settings.directory is None and not settings.alone
         """Whether there is anything to look after: logs on disks are not."""
-        self.told: str | None = None
+        self.report: str | None = None
         """What is waited for, and what to do; None: nothing."""
         self._settings = settings
         self._copies = min(settings.copies, len(settings.members))
@@ -160,7 +160,7 @@ class LostMemory:
         name, connection = stream.name, self._connection
         if not self.guards or connection is None:
             return
-        if name not in self._logs.followed:
+        if name not in self._logs.logs:
             if self._unfit[name]:
                 reports = await connection.roundup.ask({}, ANSWER_S)
                 held = any(name in one.holdings for one in reports.values())
@@ -186,7 +186,7 @@ class LostMemory:
         log = await log_now(connection.client, name)
         if log.created != created:
             raise NatsError(f"{name} became another log while it was read")
-        if name in logs.followed:
+        if name in logs.logs:
             logs.check(name, log, read)
         elif self._newcomer is not None:
             await self._newcomer.check(name, log)
@@ -198,7 +198,7 @@ class LostMemory:
     async def creation_obstacle(self, stream: Stream) -> str | None:
         """Return why this member is not to make a stream that is not there; None: it may."""
         log = stream.log.name
-        goes_on = log in self._logs.followed and not self._logs.has_left(log)
+        goes_on = log in self._logs.logs and not self._logs.has_left(log)
         if self._newcomer is None or goes_on:
             return None
         return await self._newcomer.creation_obstacle(stream)
@@ -241,7 +241,7 @@ class LostMemory:
             return None
         if not is_everything_lost(reports.values()):
             return False
-        left = self._logs.condemned
+        left = self._logs.condemnations
         reports = await connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
         told = reports.values()
         if len(told) >= size and is_everything_lost(told):
@@ -259,10 +259,10 @@ class LostMemory:
         left = self._logs.left
         doubtful = [
             name
-            for name in self._logs.followed
+            for name in self._logs.logs
             if name not in left and not await self._is_alive(name, died_s, reports, lost=lost)
         ]
-        if not self._logs.followed:
+        if not self._logs.logs:
             held = (one for report in reports.values() for one in report.holdings.values())
             return not lost or all(one.left for one in held)
         late = asyncio.get_running_loop().time() - died_s > ABSENT_S
@@ -303,7 +303,7 @@ class LostMemory:
                 if left := self._logs.left:
                     await self._mend(left)
                 else:
-                    self.told = None
+                    self.report = None
                     await self._look()
             except (NatsError, KeyError) as error:
                 _log.debug("a log that was lost is not written back yet: %s", error)
@@ -317,9 +317,9 @@ class LostMemory:
         reports = await self._round()
         verdicts = {name: decide(name, self._own, reports.values()) for name in left}
         told = describe_decisions(verdicts)
-        if told != self.told:
+        if told != self.report:
             _log.warning("%s", told)
-        self.told = told
+        self.report = told
         due = {name: one for name, one in verdicts.items() if one.act is LogAction.WRITE}
         if due and not self._held:
             await self._rescue(reports)
@@ -337,14 +337,14 @@ class LostMemory:
 
     async def _write(self, name: str, generation: int) -> None:
         """Write a log back, unless there is one that some member may follow: that is left first."""
-        (stream, shard), log = self._logs.shards[name], self._logs.followed[name].log
+        (stream, shard), log = self._logs.shards[name], self._logs.logs[name].log
         connection, now_s = self._connection, asyncio.get_running_loop().time()
         if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
             return
         there = await self._leaders.creation_time(connection.client, name)
         if there is None and not self._leaders.is_leaderless(name):
             return  # else it is taken to be the one left
-        if there and there not in self._logs.condemned[name]:
+        if there and there not in self._logs.condemnations[name]:
             self._logs.leave(name, there)
             return
         snapshot, self._not_before_s[name] = shard.state.snapshot(), now_s
@@ -369,7 +369,7 @@ class LostMemory:
         self._look_s = now_s + (LATE_LOOK_S if self._whole else FIRST_LOOK_S)
         await self._look_at(
             connection,
-            [one for one in logs.followed if now_s - logs.shards[one][1].confirmed_s >= QUIET_S],
+            [one for one in logs.logs if now_s - logs.shards[one][1].confirmed_s >= QUIET_S],
         )
         if not self._whole:
             streams = [stream for stream, _ in logs.shards.values()]
@@ -381,12 +381,12 @@ class LostMemory:
     async def _look_at(self, connection: Connections, quiet: Sequence[str]) -> None:
         """See whether logs that confirm nothing are still there, with enough copies to go on."""
         logs, leaders = self._logs, self._leaders
-        former = {name: logs.followed[name].log.created for name in quiet}
+        former = {name: logs.logs[name].log.created for name in quiet}
         found = await asyncio.gather(
             *(leaders.creation_time(connection.client, name) for name in quiet)
         )
         for name, created in zip(quiet, found, strict=True):
-            if created is not None and created != former[name] == logs.followed[name].log.created:
+            if created is not None and created != former[name] == logs.logs[name].log.created:
                 logs.condemn(name, "it was deleted, or made anew")
         missed = [name for name in quiet if leaders.is_leaderless(name)]
         reports = await self._round() if missed else {}
@@ -399,13 +399,13 @@ class LostMemory:
         if self._connection is None:
             return {}
         return await self._connection.roundup.ask(
-            self._logs.condemned, ANSWER_S, is_roundup_complete
+            self._logs.condemnations, ANSWER_S, is_roundup_complete
         )
 
     def _report(self) -> MemoryReport | None:
         """Return what this member tells of itself now."""
         if self._place is None or self._connection is None:
             return None
-        gone = frozenset(self._connection.roundup.gone)
+        gone = frozenset(self._connection.roundup.stopped_servers)
         held = self._logs.holdings(), self._logs.servers(), gone
         return MemoryReport(self._own, self._place, self._whole, *held)

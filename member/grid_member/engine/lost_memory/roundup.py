@@ -40,7 +40,7 @@ class Roundup:
             leave: is told the name of a log that is to be left, and when its stream was made.
             report: returns what this member tells of itself, None before it can.
         """
-        self.gone: set[str] = set()
+        self.stopped_servers: set[str] = set()
         """The servers of members that told that they stop."""
         self._system = system
         self._leave = leave
@@ -94,7 +94,7 @@ class Roundup:
             with contextlib.suppress(*_MALFORMED):
                 told = json.loads(message.payload)
                 if "gone" in told:
-                    self.gone.add(str(told["gone"]))
+                    self.stopped_servers.add(str(told["gone"]))
                 for name, made in told.get("leave", {}).items():
                     for created in made:
                         self._leave(str(name), str(created))

@@ -61,7 +61,7 @@ class Departure:
         self._own = peer_id(servers.own)
         self._steady = steady
 
-    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
+    async def evacuate(self, report: Callable[[Evacuation], None]) -> None:
         """Move all copies elsewhere and leave; return when nothing is left of this member."""
         while True:
             try:
@@ -72,7 +72,7 @@ class Departure:
                 step = Evacuation(0, str(error))
             if step is None:
                 return
-            told(step)
+            report(step)
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> Evacuation | None:

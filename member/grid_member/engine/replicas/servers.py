@@ -66,8 +66,8 @@ class Servers:
         streams: Sequence[str],
         store: NoteStore,
         colleagues: Callable[[], Colleagues | None],
-        lost: AbstractSet[str] = frozenset(),
-        kept: AbstractSet[str] = frozenset(),
+        on_lost: AbstractSet[str] = frozenset(),
+        kept_servers: AbstractSet[str] = frozenset(),
     ) -> None:
         """Look at nothing yet.
 
@@ -79,8 +79,8 @@ class Servers:
             streams: all that hold data.
             store: keeps the notes.
             colleagues: returns who knows the other members; without them nothing is removed.
-            lost: servers that a rescue took off, and perhaps more of them later.
-            kept: the streams that are on disks.
+            on_lost: servers that a rescue took off, and perhaps more of them later.
+            kept_servers: the streams that are on disks.
         """
         self.own = server_name
         self.streams = streams
@@ -88,8 +88,8 @@ class Servers:
         self.client = client
         self.system = system
         self.colleagues = colleagues
-        self._lost = lost
-        self._kept = kept
+        self._on_lost = on_lost
+        self._kept_servers = kept_servers
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
         self._leaderless_since_s: dict[str, float] = {}
@@ -107,7 +107,7 @@ class Servers:
     async def note_lost(self) -> bool:
         """Note which servers were taken off: with their old data they must never come back."""
         known = {key for key, _ in self.store.items(REMOVED)}
-        for peer in sorted(self._lost):
+        for peer in sorted(self._on_lost):
             if REMOVED + peer not in known and not await self.store.put(REMOVED + peer, REPLACED):
                 return False
         return True
@@ -201,7 +201,7 @@ class Servers:
                 copies = looks[stream] if looks else await copies_of(self.client, stream)
             except NatsError as error:
                 leaderless_s = min(silent_s, self._leaderless_s(stream))
-                if stream in self._kept or leaderless_s < LEADERLESS_S:
+                if stream in self._kept_servers or leaderless_s < LEADERLESS_S:
                     return str(error)
                 continue
             self._leaderless_since_s.pop(stream, None)
@@ -232,7 +232,7 @@ class Servers:
         # One that left is not noted again: nobody would ever remove that note.
         if self.own not in notes and peer_id(self.own) in found.ids - self.leaving():
             await self.note_own()
-        if not self._lost & found.ids:
+        if not self._on_lost & found.ids:
             await self.note_lost()
         for key, _ in self.store.items(REMOVED):
             peer = key.removeprefix(REMOVED)

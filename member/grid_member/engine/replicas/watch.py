@@ -70,7 +70,7 @@ class CopyWatch:
         self._servers = servers
         self._settings = settings
         self._own = peer_id(servers.own)
-        self._left = left
+        self._leftovers = left
         self._steady = steady
         self._replication = NOT_REPLICATED
         self._looked_s = 0.0
@@ -179,7 +179,7 @@ class CopyWatch:
         if strange:
             whose = servers.describe(strange)
             told.append(f"counted, but of no member that gives signs of life: {whose}")
-        if len(found.ids) < listed and not self._left():
+        if len(found.ids) < listed and not self._leftovers():
             told.append(f"{len(found.ids)} members with data count, the list names {listed}")
         if missing and not self._steady():
             told.append("the cluster state, which is not active, lets none be made")
@@ -208,7 +208,7 @@ class CopyWatch:
     def _expected_copies(self, found: Peers | None) -> int:
         """Return how many copies there should be of each stream."""
         staying = len(found.ids - self._servers.leaving()) if found is not None else 0
-        if not self._left():
+        if not self._leftovers():
             colleagues = self._servers.colleagues()
             lite = colleagues.lite() if colleagues is not None else 0
             staying = max(staying, len(self._settings.members) - lite)

@@ -28,7 +28,7 @@ from grid_member.engine.state.operations import SystemPut
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from grid_member.engine.api import Kept, Refused
+    from grid_member.engine.api import Persistence, Refused
     from grid_member.engine.local.placement import SettingsOf
     from grid_member.engine.local.usage import StructureKind
     from grid_member.engine.nats.client.client import NatsClient
@@ -67,11 +67,11 @@ class AgreedPlacement(Placement):
         """Hear what was agreed on; a name that nothing in it matches goes by the settings."""
         self._kept = kept
         # By what the settings say. Every request asks, and there may be many wildcards.
-        self._known: tuple[dict[str, Shard], dict[str, Shard]] = ({}, {})
+        self._known_shards: tuple[dict[str, Shard], dict[str, Shard]] = ({}, {})
 
     def shard(self, name: str, persistent: bool) -> Shard:
         """Return the shard of the structure called name."""
-        return self._known[persistent].get(name) or self._find(name, persistent)
+        return self._known_shards[persistent].get(name) or self._find(name, persistent)
 
     def away(self, name: str, persistent: bool) -> bool:
         """Tell whether the structure is in a shard that this member does not have."""
@@ -89,7 +89,7 @@ class AgreedPlacement(Placement):
         """Do nothing: it takes effect when no member is left."""
 
     def _find(self, name: str, persistent: bool) -> Shard:
-        kept, known = find(self._kept, name), self._known[persistent]
+        kept, known = find(self._kept, name), self._known_shards[persistent]
         if len(known) >= MAX_KNOWN_NAMES:
             known.clear()
         shard = known[name] = super().shard(name, persistent if kept is None else kept)
@@ -112,10 +112,10 @@ class Agreement:
         self._shards = shards
         self._maps = maps
         self._queues = queues
-        self._kept: Kept | None = None
+        self._kept: Persistence | None = None
         self._proposing: set[asyncio.Task[None]] = set()
 
-    async def begin(self, own: Kept) -> None:
+    async def begin(self, own: Persistence) -> None:
         """Go by what the members agreed on; propose it when this is the first of them.
 
         Args:
@@ -139,7 +139,7 @@ class Agreement:
         agreed = volatile is None or _merge(volatile) is not None
         return agreed or await _ask_agreement(self._shards) is not None
 
-    def extend(self, own: Kept) -> None:
+    def extend(self, own: Persistence) -> None:
         """Agree on what was added to the settings, which all members add alike."""
         if self._kept is not None:
             self._propose(own)
@@ -161,41 +161,41 @@ class Agreement:
         elif self._kept is not None:  # its servers have lost the log
             self._propose(self._kept)
 
-    def _go_by(self, kept: Kept) -> None:
+    def _go_by(self, kept: Persistence) -> None:
         self._kept = kept
         self._maps.agree(kept["map"])
         self._queues.agree(kept["queue"])
 
-    def _propose(self, own: Kept) -> None:
+    def _propose(self, own: Persistence) -> None:
         volatile = self._shards.volatile
         if volatile is not None:
             task = asyncio.get_running_loop().create_task(self._agree(volatile, own))
             self._proposing.add(task)
             task.add_done_callback(self._proposing.discard)
 
-    async def _agree(self, volatile: Shard, own: Kept) -> None:
+    async def _agree(self, volatile: Shard, own: Persistence) -> None:
         """Propose until the log says where everything is that the settings name."""
         while not self._shards.ended:
             kept = _merge(volatile)
             if kept is None:
                 # A member that runs has data where it agreed on, whatever became of the log.
-                told = self._kept or await _ask_agreement(self._shards)
-                if told is None and not self._shards.whole:
+                report = self._kept or await _ask_agreement(self._shards)
+                if report is None and not self._shards.whole:
                     await asyncio.sleep(RETRY_S)  # who has all shards proposes what they hold
                     continue
-                proposal = told or _with_held(own, self._shards.durable, volatile)
+                proposal = report or _with_held(own, self._shards.durable, volatile)
             elif not any((proposal := _further(kept, own)).values()):
                 return
             if not await _put_proposal(volatile, AGREED if kept is None else FURTHER, proposal):
                 await asyncio.sleep(RETRY_S)
 
 
-def _merge(shard: Shard) -> Kept | None:
+def _merge(shard: Shard) -> Persistence | None:
     """Return what the log's proposals come to, in its order: values are found in that."""
-    kept: Kept | None = None
-    for key, found in shard.state.system.found.items():
+    kept: Persistence | None = None
+    for key, found in shard.state.system.by_key.items():
         if key.startswith(AGREED):
-            proposal: Kept = json.loads(found.value)
+            proposal: Persistence = json.loads(found.value)
             if kept is not None:
                 further = _further(kept, proposal)
                 kept = {kind: {**names, **further[kind]} for kind, names in kept.items()}
@@ -204,7 +204,7 @@ def _merge(shard: Shard) -> Kept | None:
     return kept
 
 
-def _further(kept: Kept, proposal: Kept) -> Kept:
+def _further(kept: Persistence, proposal: Persistence) -> Persistence:
     """Return what of a proposal is about names that nothing agreed on matches."""
     return {
         kind: {
@@ -216,7 +216,7 @@ def _further(kept: Kept, proposal: Kept) -> Kept:
     }
 
 
-def _answer_with(client: NatsClient, kept: Callable[[], Kept | None]) -> None:
+def _answer_with(client: NatsClient, kept: Callable[[], Persistence | None]) -> None:
     """Tell members that start what was agreed on."""
 
     def answer(messages: Sequence[Message]) -> None:
@@ -227,7 +227,7 @@ def _answer_with(client: NatsClient, kept: Callable[[], Kept | None]) -> None:
     client.subscribe(SUBJECT, answer)
 
 
-async def _ask_agreement(shards: ReplicatedShards) -> Kept | None:
+async def _ask_agreement(shards: ReplicatedShards) -> Persistence | None:
     """Return what a member that runs has agreed on, None when none tells."""
     while not shards.ended:
         try:
@@ -237,13 +237,13 @@ async def _ask_agreement(shards: ReplicatedShards) -> Kept | None:
         except NatsError:
             pass  # it is the own server that is not there
         else:
-            kept: Kept | None = json.loads(answer.payload)
+            kept: Persistence | None = json.loads(answer.payload)
             return kept
         await asyncio.sleep(RETRY_S)
     return None
 
 
-def _with_held(own: Kept, durable: Iterable[Shard], volatile: Shard) -> Kept:
+def _with_held(own: Persistence, durable: Iterable[Shard], volatile: Shard) -> Persistence:
     """Leave everything where it is, though settings say otherwise: they may be a mistake.
 
     What is in memory was put there by members of a version that agreed on nothing.
@@ -263,7 +263,7 @@ def _with_held(own: Kept, durable: Iterable[Shard], volatile: Shard) -> Kept:
     return kept
 
 
-async def _put_proposal(shard: Shard, prefix: str, kept: Kept) -> bool:
+async def _put_proposal(shard: Shard, prefix: str, kept: Persistence) -> bool:
     """Put a proposal into the shard's log; tell whether that is known to be done."""
     outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -276,7 +276,7 @@ async def _put_proposal(shard: Shard, prefix: str, kept: Kept) -> bool:
     return await outcome
 
 
-def _tell_differences(own: Kept, kept: Kept) -> None:
+def _tell_differences(own: Persistence, kept: Persistence) -> None:
     """Warn of what is not as the member's settings say."""
     others = [
         (kind, name, persistent)

@@ -72,7 +72,7 @@ class ConsistentCuts:
         self._markers: list[frozenset[str]] = []
         """Of each shard, when it was looked at last."""
         self._over: deque[str] = deque(maxlen=REMEMBERED)
-        self._wanted: dict[str, dict[int, Snapshot]] = {}
+        self._snapshots: dict[str, dict[int, Snapshot]] = {}
         """Snapshots of the cuts that this member takes, by shard."""
         self._patience: dict[str, asyncio.TimerHandle] = {}
 
@@ -110,8 +110,8 @@ class ConsistentCuts:
         for place, (before, now) in enumerate(zip(former, self._markers, strict=True)):
             self._over.extend(name for name in before - now if name not in self._over)
             for name in now - before:
-                if at_record and name in self._wanted:
-                    self._wanted[name][place] = self._shards[place].state.snapshot()
+                if at_record and name in self._snapshots:
+                    self._snapshots[name][place] = self._shards[place].state.snapshot()
         whole = frozenset.intersection(*self._markers) if self._whole else frozenset()
         self._over.extend(name for name in whole if name not in self._over)
         under_way = frozenset.union(*self._markers).difference(self._over)
@@ -119,8 +119,8 @@ class ConsistentCuts:
         for shard, markers in zip(self._shards, self._markers, strict=True):
             if not markers & under_way:
                 shard.release()
-            elif shard.held is None:
-                shard.held = []
+            elif shard.held_records is None:
+                shard.held_records = []
 
     async def take(self) -> list[Snapshot]:
         """Return a snapshot of each shard, all of one moment.
@@ -136,7 +136,7 @@ class ConsistentCuts:
         raise EngineError(NO_CUT)
 
     async def _try(self, name: str) -> list[Snapshot] | None:
-        snapshots = self._wanted[name] = {}
+        snapshots = self._snapshots[name] = {}
         try:
             if any(await asyncio.gather(*self._put_markers(name))):
                 return None
@@ -145,12 +145,12 @@ class ConsistentCuts:
             barriers = [_outcome(shard.read_when_current) for shard in self._shards]
             if any(await asyncio.gather(*barriers)):
                 return None
-            whole = all(name in shard.state.system.found for shard in self._shards)
+            whole = all(name in shard.state.system.by_key for shard in self._shards)
             if whole and len(snapshots) == len(self._shards):
                 return [snapshots[place] for place in range(len(snapshots))]
             return None
         finally:
-            del self._wanted[name]
+            del self._snapshots[name]
             for shard in self._shards:
                 shard.propose_system(SystemRemove(name), ignore)
 

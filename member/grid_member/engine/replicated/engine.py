@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Snapshot
-    from grid_member.engine.state.stored import Stored
+    from grid_member.engine.state.stored import StoredEntry
 
 CURRENT_RETRY_S: Final = 0.2
 NOTE_RETRY_S: Final = 0.5
@@ -71,8 +71,8 @@ class ClusterEngine(LocalEngine):
         super().__init__(structures, shards, clock)
         self._cluster = shards
         """`_shards`, as what they are here."""
-        self._maps = maps = AgreedPlacement(shards, lambda shard: shard.state.maps.found)
-        self._queues = queues = AgreedPlacement(shards, lambda shard: shard.state.queues.found)
+        self._maps = maps = AgreedPlacement(shards, lambda shard: shard.state.maps.by_name)
+        self._queues = queues = AgreedPlacement(shards, lambda shard: shard.state.queues.by_name)
         self._agreement = Agreement(shards, maps, queues)
         self._consistent_cuts = ConsistentCuts()
         self._colleagues: Colleagues | None = None
@@ -93,7 +93,7 @@ class ClusterEngine(LocalEngine):
             nobody = shards.delay or majority_wait(shards.settings, joined=True)
             nobody = shards.damage.beside(nobody)
             return nobody if shards.trouble is None else f"{shards.trouble}; {nobody}"
-        known = filter(None, (shards.disk_alarms.of_others, shards.damage.told))
+        known = filter(None, (shards.disk_alarms.of_others, shards.damage.report))
         return None if waited is None else "; ".join([*known, waited])
 
     @property
@@ -155,9 +155,9 @@ class ClusterEngine(LocalEngine):
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
-        shards, told = self._cluster, self._watch.replication(self.in_contact)
-        told = told._replace(trouble=shards.trouble, twins=shards.footing.conflict)
-        return told._replace(answering=self.answering, leased=self.leased)
+        shards, report = self._cluster, self._watch.replication(self.in_contact)
+        report = report._replace(trouble=shards.trouble, twins=shards.footing.conflict)
+        return report._replace(answering=self.answering, leased=self.leased)
 
     async def moving(self) -> bool:
         """Tell whether copies are moved now, by a look at all of them."""
@@ -181,17 +181,17 @@ class ClusterEngine(LocalEngine):
     def use_structures(self, structures: Structures) -> None:
         """Find settings there from now on; everything stays where all agreed that it is."""
         super().use_structures(structures)
-        self._agreement.extend(structures.kept())
+        self._agreement.extend(structures.persistence())
 
     def set_colleagues(self, colleagues: Colleagues) -> None:
         """Hear of the other members; without them no server is removed."""
         self._colleagues = colleagues
 
-    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
+    async def evacuate(self, report: Callable[[Evacuation], None]) -> None:
         """Move this member's copies to the others and leave for good; it can be begun again.
 
         Args:
-            told: hears how far it is and what it waits for.
+            report: hears how far it is and what it waits for.
 
         Raises:
             EngineError: the member has not started.
@@ -202,14 +202,14 @@ class ClusterEngine(LocalEngine):
         try:
             shards.leaving = True
             if not shards.settings.lite:
-                await Departure(self._servers, self._steady).evacuate(told)
+                await Departure(self._servers, self._steady).evacuate(report)
         except BaseException:
             shards.leaving = False  # for all that is known it stays
             raise
 
-    def watch_system(self, changed: Callable[[set[str]], None]) -> None:
+    def watch_system(self, on_change: Callable[[set[str]], None]) -> None:
         """Tell changed which keys of the system store a batch changed, whoever did it."""
-        self._cluster.system_changed = changed
+        self._cluster.system_changed = on_change
 
     async def current(self) -> bool:
         """Wait until everything is applied here that was answered before, on any member.
@@ -262,7 +262,7 @@ class ClusterEngine(LocalEngine):
         shard = self._replicated_shard(self._maps.shard(name, settings.persistent))
         shard.read_when_current(MapRead(self, name, key, done))
 
-    def map_peek(self, name: str, key: str) -> Stored | None:
+    def map_peek(self, name: str, key: str) -> StoredEntry | None:
         """Return None: nothing can be had at once."""
         return None
 
@@ -304,7 +304,7 @@ class ClusterEngine(LocalEngine):
         await asyncio.gather(*map(self._catch_up, self._cluster.replicated_shards))
         self._cluster.stalled = False
         await self._find_seat()
-        await self._agreement.begin(self._structures.kept())
+        await self._agreement.begin(self._structures.persistence())
         self._serve_others()
         await self._begin_to_keep()
 
@@ -350,7 +350,7 @@ class ClusterEngine(LocalEngine):
             [stream.name for stream in shards.all_streams],
             NoteStore(self.system_items, self._keep_value),
             lambda: self._colleagues,
-            shards.lost,
+            shards.lost_servers,
             frozenset(stream.name for stream in shards.all_streams if stream.durable),
         )
         several = len(settings.members) > 1

@@ -117,7 +117,7 @@ def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list
 async def read_shards(
     made: Sequence[Callable[[], ReplicatedShard]],
     ended: asyncio.Event,
-    told: Callable[[NatsError], None],
+    report: Callable[[NatsError], None],
     client: NatsClient,
     patience_s: float = math.inf,
 ) -> list[ReplicatedShard]:
@@ -126,20 +126,20 @@ async def read_shards(
     Args:
         made: makes each of them.
         ended: is set when the member stops, which waits for none of them.
-        told: hears why one cannot be read now, each time.
+        report: hears why one cannot be read now, each time.
         client: connected to the member's own server.
         patience_s: how long one is tried again that cannot be read.
 
     Raises:
         EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
     """
-    return [await _read(make, ended, told, client, patience_s) for make in made]
+    return [await _read(make, ended, report, client, patience_s) for make in made]
 
 
 async def _read(
     make: Callable[[], ReplicatedShard],
     ended: asyncio.Event,
-    told: Callable[[NatsError], None],
+    report: Callable[[NatsError], None],
     client: NatsClient,
     patience_s: float,
 ) -> ReplicatedShard:
@@ -149,7 +149,7 @@ async def _read(
         try:
             await do_unless_ended(ended, shard.read())
         except NatsError as error:
-            told(error)
+            report(error)
             if (left_s := until_s - time.monotonic()) < 0:
                 raise EngineError(f"a part of the data cannot be read now: {error}") from None
             if not isinstance(error, ShortError):

@@ -34,10 +34,10 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         log: SharedLog,
         member: bytes,
         clock: Clock,
-        arrived: Callable[[Shard, set[str]], None],
+        on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make a shard as `Shard` does; nobody waits yet."""
-        super().__init__(log, member, clock, arrived)
+        super().__init__(log, member, clock, on_arrival)
         self._shared = log
         """`_log`, as what it is here."""
         self._readers: list[ReadCallback] = []
@@ -48,7 +48,7 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
         """Until when what is taken here may be handed out."""
         self.readable: Callable[[], Awaitable[None]] = always
         """Returns when it makes sense to read the log; raises NatsError."""
-        self.began: Callable[[], None] = nothing
+        self.on_begin: Callable[[], None] = nothing
         """Is called when the shard takes records from now on."""
         self._refuses: Callable[[], None] = nothing
         """Is called when the log refuses records, after everything that waited was answered."""
@@ -56,7 +56,7 @@ class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin a new incarnation, whose first record brings taken items back."""
         super().start(loop)
-        self.began()
+        self.on_begin()
 
     def lend(self, until_s: float, refuses: Callable[[], None]) -> None:
         """Have a lease until then; refuses is called whenever the log refuses records."""

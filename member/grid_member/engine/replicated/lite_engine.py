@@ -91,15 +91,15 @@ class LiteEngine(ClusterEngine):
         """Return what the structures hold, as a member tells that holds them."""
         outcome: asyncio.Future[Entry | Refused] = asyncio.get_running_loop().create_future()
 
-        def tell(told: Entry | Refused) -> None:
+        def tell(report: Entry | Refused) -> None:
             if not outcome.done():  # whoever asked may have left
-                outcome.set_result(told)
+                outcome.set_result(report)
 
         self._forward(Frame(FrameKind.USAGE, 0), tell)
-        told = await outcome
-        if isinstance(told, Refused):
-            return told
-        return await asyncio.to_thread(decode_usage, told.value)
+        report = await outcome
+        if isinstance(report, Refused):
+            return report
+        return await asyncio.to_thread(decode_usage, report.value)
 
     @property
     def _forward_name(self) -> bytes:

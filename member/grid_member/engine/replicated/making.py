@@ -29,7 +29,7 @@ def new_shard(
     identity: MemberIdentity,
     client: NatsClient,
     source: ReplaySource,
-    arrived: Callable[[Shard, set[str]], None],
+    on_arrival: Callable[[Shard, set[str]], None],
     number: int,
     stream: Stream,
     *,
@@ -42,7 +42,7 @@ def new_shard(
         identity: this member's.
         client: connected to the member's own server.
         source: where a thread can read the stream.
-        arrived: is told which queues got items.
+        on_arrival: is told which queues got items.
         number: the shard's number.
         stream: what its log is in.
         empty: whether it is to be without data, as a lite member's is in any case.
@@ -61,7 +61,7 @@ def new_shard(
         trouble=lambda: shards.trouble,
         short=shards.damage.short,
         time_of=shards.time_of,
-        timed=settings.timed,
+        report_time=settings.report_time,
         has_other_readers=not settings.alone,
         give_up=shards.memory.give_up,
     )
@@ -70,13 +70,13 @@ def new_shard(
         log,
         member,
         identity.incarnation << INCARNATION_BITS,
-        arrived,
+        on_arrival,
         partial(shards.note_changes, number),
         partial(_check, shards, stream),
     )
     shard.readable = partial(shards.memory.readable, stream)
     if not empty:
-        shard.began = partial(shards.memory.note_start, stream)
+        shard.on_begin = partial(shards.memory.note_start, stream)
         shards.memory.attach(stream, shard)
     return shard
 

@@ -44,7 +44,7 @@ def connection_to(
     server: NatsServer,
     settings: ClusterSettings,
     user: str,
-    changed: Callable[[bool], None] | None = None,
+    on_connection: Callable[[bool], None] | None = None,
 ) -> NatsClient:
     """Return a connection that is being made from now on."""
     client = NatsClient(
@@ -53,7 +53,7 @@ def connection_to(
         server.token,
         settings.member_name,
         max_payload_bytes=settings.max_payload_bytes,
-        changed=changed,
+        on_connection=on_connection,
     )
     client.start()
     return client

@@ -258,7 +258,7 @@ class PartEngine(LiteEngine):
             for shard in others:
                 shard.lend(self.leased_until_s, self._serve_soon)
             self._cluster.durable = [*self._cluster.durable, *others]
-            self._cluster.coming = []
+            self._cluster.joining = []
             self._watch_consistent_cuts()
 
     async def _bring_in_missing(
@@ -287,11 +287,11 @@ class PartEngine(LiteEngine):
     ) -> None:
         """Append the shards, and wait until they are current."""
         known, loop = self._cluster, asyncio.get_running_loop()
-        told = partial(known.wait_to_read, serves=self._started)
+        report = partial(known.wait_to_read, serves=self._started)
         patience = math.inf if patience_s is None else patience_s
         try:
-            shards += await read_shards(made, known.ending, told, known.client, patience)
-            known.coming, known.delay = shards, None
+            shards += await read_shards(made, known.ending, report, known.client, patience)
+            known.joining, known.delay = shards, None
             for shard in shards:
                 shard.start(loop)
             async with asyncio.timeout(patience_s):
@@ -304,7 +304,7 @@ class PartEngine(LiteEngine):
 
     async def _give_up(self, shards: Sequence[ReplicatedShard]) -> None:
         """Close shards that are not needed any more, once what they sent has its outcome."""
-        self._cluster.coming = []
+        self._cluster.joining = []
         for shard in shards:
             shard.lose_patience(GIVE_UP_S)
             await shard.settle()

@@ -155,7 +155,7 @@ class ClusterPolls(QueuePolls):
             if leasehold.holds:
                 outcome.until_s = leasehold.until_s
             else:
-                self._unwanted(outcome)
+                self._give_back(outcome)
                 outcome = self._wait_again_for_lease(shard, poll)
                 if outcome is None:
                     self.taking -= 1

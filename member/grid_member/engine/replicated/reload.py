@@ -169,7 +169,7 @@ def items_in_flight(state: State, member: bytes) -> set[QueueReturn]:
     """Return what gives back each item that the member has in flight."""
     return {
         QueueReturn(name, item_id, take_id)
-        for name, queue in state.queues.found.items()
+        for name, queue in state.queues.by_name.items()
         for item_id, (_, taker, take_id) in queue.in_flight.items()
         if taker == member
     }
@@ -184,8 +184,8 @@ def returns(outcomes: Iterable[object]) -> Iterator[QueueReturn]:
 
 def keep_local_reads(old: State, new: State) -> None:
     """Keep what is known of this member's reads: no log has it."""
-    for name, found in old.maps.found.items():
-        successor = new.maps.found.get(name)
+    for name, found in old.maps.by_name.items():
+        successor = new.maps.by_name.get(name)
         if found.local_reads is not None and successor is not None:
             found.local_reads.keep(successor.entries)
             successor.local_reads = found.local_reads
@@ -193,5 +193,5 @@ def keep_local_reads(old: State, new: State) -> None:
 
 def changed_values(old: State, new: State) -> set[str]:
     """Return the keys of the system store whose values differ."""
-    before, after = old.system.found, new.system.found
+    before, after = old.system.by_key, new.system.by_key
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

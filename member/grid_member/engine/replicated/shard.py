@@ -59,7 +59,7 @@ class ReplicatedShard(InFlightShard):
         log: SharedLog,
         member: bytes,
         incarnation: int,
-        arrived: Callable[[Shard, set[str]], None],
+        on_arrival: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None] = ignore,
         check: Check = accept_log,
     ) -> None:
@@ -69,12 +69,12 @@ class ReplicatedShard(InFlightShard):
             log: where records go.
             member: this member's UUID, 16 bytes.
             incarnation: of this start of the member, higher than that of any before.
-            arrived: is told which queues got items, after each batch in which any did.
+            on_arrival: is told which queues got items, after each batch in which any did.
             system_changed: is told which system values changed, after each batch; some may not.
             check: raises NatsError when the log that was read is not the one that it should be.
         """
         # Members' clocks differ; what is over is decided by the time that all of them know.
-        super().__init__(log, member, lambda: self.state.timestamp_ms, arrived)
+        super().__init__(log, member, lambda: self.state.timestamp_ms, on_arrival)
         self._first_incarnation = incarnation
         self._system_changed, self._check = system_changed, check
         self._probe = LogProbe(log, self._ask)
@@ -82,7 +82,7 @@ class ReplicatedShard(InFlightShard):
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
         self.on_markers: MarkerListener = ignore_markers
-        self.held: list[tuple[Record, Sequence[object] | None]] | None = None
+        self.held_records: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
         all may be heard of. See `consistent_cut`."""
         self._entered = self.state.cluster_state
@@ -178,10 +178,10 @@ class ReplicatedShard(InFlightShard):
             if state.system.changes and any(map(is_marker, state.system.changes)):
                 self.on_markers()
             if record.member == member and record.incarnation == self._incarnation:
-                if self.held is None:
+                if self.held_records is None:
                     self._complete_record(record, outcomes)
                 else:
-                    self.held.append((record, outcomes))
+                    self.held_records.append((record, outcomes))
         self._report_changes()
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
@@ -196,15 +196,15 @@ class ReplicatedShard(InFlightShard):
 
     def release(self) -> None:
         """Let everybody hear of what was held."""
-        held, self.held = self.held, None
+        held, self.held_records = self.held_records, None
         for record, outcomes in held or ():
             self._complete_record(record, outcomes)
         self._check_settled()
 
     def refuse_held(self) -> None:
         """Answer what is held that nobody knows; what comes is held further on."""
-        held = self.held or []
-        self.held = None if self.held is None else []
+        held = self.held_records or []
+        self.held_records = None if self.held_records is None else []
         for record, outcomes in held:
             self._refuse([record.counter], UNKNOWN)
             self._outcomes(record, outcomes)  # which gives back what it took
@@ -298,12 +298,12 @@ class ReplicatedShard(InFlightShard):
         self._shared.forget(seen)
         for counter in sorted(seen):
             in_flight_record = self._in_flight.pop(counter)
-            known = None if ended or self.held is not None else loaded.outcomes.get(counter)
+            known = None if ended or self.held_records is not None else loaded.outcomes.get(counter)
             outcomes = [UNKNOWN] * len(in_flight_record.answers) if known is None else known
             orphans.difference_update(returns(outcomes))
             self._answer(in_flight_record, outcomes)
             readers = () if ended else self._reading.pop(counter, ())
-            if self.held is None:
+            if self.held_records is None:
                 self._tell(readers, None)
             else:
                 self._readers += readers
@@ -311,7 +311,7 @@ class ReplicatedShard(InFlightShard):
             # It was taken, and nobody who waited for it will hear of that.
             self._give_back(orphan)
         state.system.changes = changed_values(old, state)
-        state.queues.arrivals = set(state.queues.found)
+        state.queues.arrivals = set(state.queues.by_name)
         self.take_committed(())
         self._shared.resume()
         if not self._shared.crowded:
@@ -355,7 +355,7 @@ class ReplicatedShard(InFlightShard):
                 self.state_changed()
             if state.queues.arrivals:
                 arrivals, state.queues.arrivals = state.queues.arrivals, set()
-                self._arrived(self, arrivals)
+                self._on_arrival(self, arrivals)
             if state.system.changes:
                 changes, state.system.changes = state.system.changes, set()
                 self._system_changed(changes)

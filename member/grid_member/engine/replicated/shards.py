@@ -96,7 +96,7 @@ class ReplicatedShards(Shards):
         """Is told which values of the system store a batch changed."""
         self.volatile_changed: Callable[[set[str]], None] = ignore
         """Is told which of those of the shard in memory a batch changed."""
-        self.lost: set[str] = set()
+        self.lost_servers: set[str] = set()
         """Servers that a rescue took off."""
         self.roll_call = RollCall(settings)
         """Who of the list is there, while the begin is not over."""
@@ -130,7 +130,7 @@ class ReplicatedShards(Shards):
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
         self.ending, self._make = asyncio.Event(), cast("Callable[..., ReplicatedShard]", new_shard)
-        self.coming: list[ReplicatedShard] = []
+        self.joining: list[ReplicatedShard] = []
         """Shards that were read last and that it may not have yet."""
 
     @property
@@ -196,7 +196,7 @@ class ReplicatedShards(Shards):
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
         known = self._own_trouble(), self.disk_alarms.of_others, self.damage.unreadable_log
-        return next(filter(None, (*known, self.memory.told)), None) or self.stuck()
+        return next(filter(None, (*known, self.memory.report)), None) or self.stuck()
 
     def _own_trouble(self) -> str | None:
         return None if self._server is None else self._server.full
@@ -221,7 +221,7 @@ class ReplicatedShards(Shards):
         """
         await do_unless_ended(self.ending, self._rescue(wipe=wipe))
 
-    async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
+    async def begin(self, on_arrival: Callable[[Shard, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
 
         Raises:
@@ -230,7 +230,7 @@ class ReplicatedShards(Shards):
         """
         try:
             async with self.roll_call:
-                await do_unless_ended(self.ending, self._join(arrived))
+                await do_unless_ended(self.ending, self._join(on_arrival))
             self._quorum_of_one.note_start()
         except BaseException:
             await self.abandon()
@@ -270,7 +270,7 @@ class ReplicatedShards(Shards):
         directory = self._settings.directory
         return None if directory is None else tree_bytes(directory)
 
-    async def _join(self, arrived: Callable[[Shard, set[str]], None]) -> None:
+    async def _join(self, on_arrival: Callable[[Shard, set[str]], None]) -> None:
         settings = self._settings
         self._identity = await asyncio.to_thread(
             open_identity,
@@ -313,7 +313,7 @@ class ReplicatedShards(Shards):
                     self.waiting = None
                     break
                 wipes = self._wipes
-            await self._begin(client, server, importing, arrived)
+            await self._begin(client, server, importing, on_arrival)
 
     async def _rescue(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
@@ -324,7 +324,9 @@ class ReplicatedShards(Shards):
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         begun = wipe and self._wiping
         try:
-            await take_off_lost(system, client, names, size, self.lost, wipe=wipe, begun=begun)
+            await take_off_lost(
+                system, client, names, size, self.lost_servers, wipe=wipe, begun=begun
+            )
             if wipe:
                 async with self._rescuing:
                     if self.waiting is None:
@@ -340,7 +342,7 @@ class ReplicatedShards(Shards):
         client: NatsClient,
         server: NatsServer,
         importing: BackupImport,
-        arrived: Callable[[Shard, set[str]], None],
+        on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make the streams and the shards, brought up to what the streams hold."""
         settings, source = (
@@ -349,10 +351,10 @@ class ReplicatedShards(Shards):
         )
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
-        self._make = make = partial(new_shard, self, identity, client, source, arrived)
-        told = (self._wait_for, partial(count_voting, self.system), self.memory.creation_obstacle)
+        self._make = make = partial(new_shard, self, identity, client, source, on_arrival)
+        report = (self._wait_for, partial(count_voting, self.system), self.memory.creation_obstacle)
         lost = self.damage, EmptyLogs(self.system, client, self.server_name, self.streams, settings)
-        async with Streams(client, settings, self.streams, *told, *lost) as streams:
+        async with Streams(client, settings, self.streams, *report, *lost) as streams:
             begun_as = None
             while begun_as != (cluster := await self._keep_cluster_id(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.
@@ -395,7 +397,7 @@ class ReplicatedShards(Shards):
 
     def _on_connection(self, connected: bool) -> None:
         if connected:
-            for shard in (*self.replicated_shards, *self.coming):
+            for shard in (*self.replicated_shards, *self.joining):
                 shard.reconnect()
 
     def wait_to_read(self, error: NatsError, *, serves: bool = False) -> None:

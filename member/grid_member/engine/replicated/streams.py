@@ -153,7 +153,7 @@ class Streams:
         if stream in self._subject_of(stream):
             empty_logs = self._empty_logs
             if empty_logs is not None and NO_LEADER in reason and empty_logs.concerns(stream):
-                reason = empty_logs.told
+                reason = empty_logs.answers
             self._waiting(reason)
 
     def _subject_of(self, stream: Stream) -> tuple[Stream, ...]:

@@ -57,11 +57,11 @@ class SystemShard(ReplicatedShard):
         log: SharedLog,
         member: bytes,
         incarnation: int,
-        arrived: Callable[[Shard, set[str]], None],
+        on_arrival: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None],
         check: Check = accept_log,
     ) -> None:
-        super().__init__(log, member, incarnation, arrived, system_changed, check)
+        super().__init__(log, member, incarnation, on_arrival, system_changed, check)
         self.state = SystemState()
 
 

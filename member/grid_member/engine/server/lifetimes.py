@@ -36,7 +36,7 @@ class Lifetimes:
         """Look at nothing yet."""
         self._tls = tls
         self._clock = clock
-        self._told: list[str] = []
+        self._concerns: list[str] = []
         self.over: str | None = None
         """What is not valid now, and what to do; None: nothing is known."""
 
@@ -54,9 +54,9 @@ class Lifetimes:
                 over.append(told[-1])
         self.over = "; ".join(over) or None
         for what in told:
-            if what not in self._told:  # the days that are left are others each day
+            if what not in self._concerns:  # the days that are left are others each day
                 _log.warning("%s", what)
-        self._told = told
+        self._concerns = told
 
 
 def _concerns(tls: ClusterTls, now: datetime) -> list[tuple[str, Concern]]:

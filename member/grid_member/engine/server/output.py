@@ -170,13 +170,13 @@ class ServerLog:
     def __init__(self, logger: logging.Logger, secrets: Iterable[str]) -> None:
         self._logger = logger
         self._secrets = tuple(secrets)
-        self._told: OrderedDict[str, float] = OrderedDict()
+        self._reported_s: OrderedDict[str, float] = OrderedDict()
         self._rest = b""
         self._disk_alarms: deque[str] = deque(maxlen=_LAST_LINES)
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._plain: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By host: when it answered in plain text first, and last."""
-        self._refused: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._refusals: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By host: when it was not taken first, and last."""
         self._apart = _NOBODY
         self.crippled = False
@@ -205,7 +205,7 @@ class ServerLog:
         self._disk_alarms.clear()
         self._last.clear()
         self._apart = _NOBODY
-        self._refused.clear()
+        self._refusals.clear()
         self._plain.clear()
         self.crippled = False
 
@@ -232,7 +232,7 @@ class ServerLog:
         if level >= logging.WARNING:
             self._disk_alarms.append(text)
             self.crippled = self.crippled or is_crippled(text)
-            if todo is not None and _is_lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
+            if todo is not None and _is_lasting(self._refusals, host, now, TRIES_S) >= PERSISTS_S:
                 self._set_apart(host, todo, now)
             if not self._is_news(text, now):
                 level = logging.DEBUG
@@ -249,13 +249,13 @@ class ServerLog:
         # Who knocks comes from another port each time, as another connection; who is to be
         # reached is told apart by nothing but digits.
         text = _ATTEMPT.sub("", text) if text.startswith(_NOT_THERE) else _DIGITS.sub("#", text)
-        told = self._told.get(text)
+        told = self._reported_s.get(text)
         if told is not None and now - told < _REPEAT_S:
             return False
-        self._told[text] = now
-        self._told.move_to_end(text)
-        if len(self._told) > _REPEATS:
-            self._told.popitem(last=False)
+        self._reported_s[text] = now
+        self._reported_s.move_to_end(text)
+        if len(self._reported_s) > _REPEATS:
+            self._reported_s.popitem(last=False)
         return True
 
 

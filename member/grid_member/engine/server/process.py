@@ -81,7 +81,7 @@ class NatsServer:
         waiting: Is told why no server is started yet.
         incarnation: This process, where another one may be the same member.
         twin: Is told when an older one was found after a server was started.
-        gone: Tells whether the directory is not there any more, so that no server is started on
+        is_gone: Tells whether the directory is not there any more, so that no server is started on
             what is in its place. May block.
         clock: Seconds that only go forward.
     """
@@ -93,7 +93,7 @@ class NatsServer:
         waiting: Callable[[str], None] = lambda _: None,
         incarnation: Incarnation | None = None,
         twin: Callable[[TwinError], None] = lambda _: None,
-        gone: Callable[[], bool] = lambda: False,
+        is_gone: Callable[[], bool] = lambda: False,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -120,7 +120,7 @@ class NatsServer:
         self._settings = settings
         self._identity = identity
         self._waiting = waiting
-        self._incarnation, self._twin, self._gone = incarnation, twin, gone
+        self._incarnation, self._twin, self._is_gone = incarnation, twin, is_gone
         self._clock = clock
         self._lifetimes = Lifetimes(settings.tls)
         self._log = ServerLog(_log, (self.token, route_password(settings)))
@@ -246,7 +246,7 @@ class NatsServer:
             if self._yields.is_set():
                 await self._rejoin(runtime)
                 continue
-            if await asyncio.to_thread(self._gone):
+            if await asyncio.to_thread(self._is_gone):
                 # When it stays away, the member ends this.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), FIRST_BACKOFF_S)

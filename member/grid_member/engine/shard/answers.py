@@ -43,12 +43,12 @@ class StateChange:
         self,
         shards: list[Shard],
         operation: ClusterStateChange | TransientStateChange,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         done: Done[bool],
     ) -> None:
         self._shards = list(shards)
         self._operation = operation
-        self._changed = changed
+        self._on_change = on_change
         self._done = done
         self._outcome: bool | None = None
 
@@ -66,5 +66,5 @@ class StateChange:
         if self._shards:
             self.send()
             return
-        self._changed()
+        self._on_change()
         self._done(self._outcome)

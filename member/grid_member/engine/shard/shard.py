@@ -65,7 +65,7 @@ class Shard:
         log: Log,
         member: bytes,
         clock: Clock,
-        arrived: Callable[[Shard, set[str]], None],
+        on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make a shard.
 
@@ -73,13 +73,13 @@ class Shard:
             log: where records go.
             member: this member's UUID, 16 bytes.
             clock: when a map's entry is read.
-            arrived: is told which queues got items, after each batch in which any did.
+            on_arrival: is told which queues got items, after each batch in which any did.
         """
         self.state = State()
         self.reads = MapReads(self, clock, has_other_writers=log.has_other_readers)
         self._log = log
         self._member = member
-        self._arrived = arrived
+        self._on_arrival = on_arrival
         self._incarnation = 1
         self._counter = 0
         self._operations: list[Operation] = []
@@ -92,7 +92,7 @@ class Shard:
         self._full_notes_bytes = 0
         """Notes since the log is full."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._settled: asyncio.Future[None] | None = None
+        self._settlement: asyncio.Future[None] | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._flushes = False
         """Whether `_flush` is called at the end of this tick."""
@@ -233,8 +233,8 @@ class Shard:
     async def settle(self) -> None:
         """Wait until every operation and record has its outcome."""
         while self.busy:
-            self._settled = asyncio.get_running_loop().create_future()
-            await self._settled
+            self._settlement = asyncio.get_running_loop().create_future()
+            await self._settlement
 
     async def close(self) -> None:
         """Close the log once it has finished what it took."""
@@ -263,7 +263,7 @@ class Shard:
         queues = state.queues
         if queues.arrivals:
             arrivals, queues.arrivals = queues.arrivals, set()
-            self._arrived(self, arrivals)
+            self._on_arrival(self, arrivals)
         if self._log.wants_snapshot(state.live_bytes):
             self._log.store_snapshot(state.snapshot())
         self._check_settled()
@@ -382,7 +382,7 @@ class Shard:
             )
 
     def _check_settled(self) -> None:
-        if self._settled is not None and not self.busy:
-            if not self._settled.done():
-                self._settled.set_result(None)
-            self._settled = None
+        if self._settlement is not None and not self.busy:
+            if not self._settlement.done():
+                self._settlement.set_result(None)
+            self._settlement = None

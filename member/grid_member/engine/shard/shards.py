@@ -72,40 +72,40 @@ class Shards:
     def directory_lost(self) -> str | None:
         """Why nothing that is written now lasts, as the directory is not there any more."""
         grounds = (shard.ground for shard in self.durable)
-        return next((ground.lost for ground in grounds if ground and ground.lost), None)
+        return next((ground.loss for ground in grounds if ground and ground.loss), None)
 
     def durable_of(self, name: str) -> Shard:
         """Return the durable shard of a structure."""
         shards = self.durable
         return shards[shard_of(name, len(shards))]
 
-    async def begin(self, arrived: ArrivalCallback) -> None:
+    async def begin(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs.
 
         Args:
-            arrived: is told which queues of a shard got items.
+            on_arrival: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
-        await asyncio.get_running_loop().run_in_executor(None, self.open, arrived)
+        await asyncio.get_running_loop().run_in_executor(None, self.open, on_arrival)
 
-    def open(self, arrived: ArrivalCallback) -> None:
+    def open(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs. Blocks; may run on another thread.
 
         Args:
-            arrived: is told which queues of a shard got items.
+            on_arrival: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
         if self._directory is None:
             self.durable = [
-                self._make_shard(MemoryLog(self._clock, shard), arrived)
+                self._make_shard(MemoryLog(self._clock, shard), on_arrival)
                 for shard in range(self._shards)
             ]
         else:
-            self._open_store(self._directory, arrived)
+            self._open_store(self._directory, on_arrival)
         if len(self.durable) == 1:
             self.only = self.durable[0]
 
@@ -140,7 +140,7 @@ class Shards:
             return None
         return sum(_disk_bytes(path) for path in self._paths)
 
-    def _open_store(self, directory: Path, arrived: ArrivalCallback) -> None:
+    def _open_store(self, directory: Path, on_arrival: ArrivalCallback) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
         from grid_member.engine.lmdb.log import LmdbLog
         from grid_member.engine.storage.crash_marker import CrashMarker
@@ -156,16 +156,16 @@ class Shards:
             opening.begin(self._paths)
             self._opening = opening
             for number, path in enumerate(self._paths):
-                shard = self._make_shard(open_log(path, number, self._clock), arrived)
+                shard = self._make_shard(open_log(path, number, self._clock), on_arrival)
                 self.durable.append(shard)
                 shard.replay()
         except BaseException:
             asyncio.run(self.abandon())
             raise
-        self.volatile = self._make_shard(MemoryLog(self._clock), arrived)
+        self.volatile = self._make_shard(MemoryLog(self._clock), on_arrival)
 
-    def _make_shard(self, log: Log, arrived: ArrivalCallback) -> Shard:
-        return Shard(log, self.member.bytes, self._clock, arrived)
+    def _make_shard(self, log: Log, on_arrival: ArrivalCallback) -> Shard:
+        return Shard(log, self.member.bytes, self._clock, on_arrival)
 
 
 def _disk_bytes(directory: Path) -> int:

@@ -73,7 +73,7 @@ class MapReads:
         """Send what is noted of the map with this tick's record."""
         self._urgent.discard(name)
         self._waiting.discard(name)
-        found = self._shard.state.maps.found.get(name)
+        found = self._shard.state.maps.by_name.get(name)
         if found is None or found.local_reads is None:
             return
         accesses = found.local_reads.take()
@@ -89,7 +89,7 @@ class MapReads:
 
     def send_all(self) -> None:
         """Send whatever is noted: the member stops."""
-        for name in list(self._shard.state.maps.found):
+        for name in list(self._shard.state.maps.by_name):
             self.send(name)
 
     def note_touch(self, name: str, accesses: tuple[Access, ...], outcome: Refused | None) -> None:
@@ -97,7 +97,7 @@ class MapReads:
         self._held = isinstance(outcome, Refused)
         if not self._held:
             return
-        found = self._shard.state.maps.found.get(name)
+        found = self._shard.state.maps.by_name.get(name)
         if found is not None and found.local_reads is not None:
             found.local_reads.put_back(access for access in accesses if access.key in found.entries)
             self._urgent.add(name)
@@ -111,7 +111,7 @@ class MapReads:
             return
 
         def answer(outcome: Refused | None) -> None:
-            found = self._shard.state.maps.found.get(expiry.name)
+            found = self._shard.state.maps.by_name.get(expiry.name)
             if isinstance(outcome, Refused) or found is None:
                 # A log that takes nothing stops no reader.
                 done(None)

@@ -20,7 +20,7 @@ from grid_member.engine.state.operations import (
     MapTouch,
 )
 from grid_member.engine.state.snapshot import EntryPart, Idleness, MapSnapshot, TrackedEntryPart
-from grid_member.engine.state.stored import Stored, as_entry, as_stored, value_bytes
+from grid_member.engine.state.stored import StoredEntry, as_entry, as_stored, value_bytes
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Eviction, EvictionPolicy
@@ -49,7 +49,7 @@ class MapData:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.entries: dict[str, Stored] = {}
+        self.entries: dict[str, StoredEntry] = {}
         self.plain = True
         """Whether nothing but entries was ever kept, which makes most maps fast."""
         self.deadlines: dict[str, int] = {}
@@ -101,7 +101,7 @@ class Maps:
     """The maps by name; there is no empty one."""
 
     def __init__(self) -> None:
-        self.found: dict[str, MapData] = {}
+        self.by_name: dict[str, MapData] = {}
         self.live_bytes = 0
         self._expiry: list[tuple[int, str, str]] = []
         self._graced_until_ms = -1
@@ -111,7 +111,7 @@ class Maps:
 
     def entry(self, name: str, key: str, now_ms: int) -> Entry | None:
         """Return the entry unless its time is over."""
-        found = self.found.get(name)
+        found = self.by_name.get(name)
         if found is None:
             return None
         stored = found.entries.get(key)
@@ -153,7 +153,7 @@ class Maps:
             if not self.overdue(now_ms):
                 break
             scheduled_ms, name, key = heapq.heappop(self._expiry)
-            found = self.found.get(name)
+            found = self.by_name.get(name)
             if found is None or found.scheduled.get(key) != scheduled_ms:
                 continue
             del found.scheduled[key]
@@ -170,7 +170,7 @@ class Maps:
 
     def postpone(self, expiry: MapExpire | MapExpireIdle) -> None:
         """Put an entry that `due` returned back into the expiry index, if it is still there."""
-        found = self.found.get(expiry.name)
+        found = self.by_name.get(expiry.name)
         if found is not None:
             self._schedule(found, expiry.name, expiry.key)
 
@@ -206,12 +206,12 @@ class Maps:
             self._shrink_index()
 
     def _shrink_index(self) -> None:
-        live = sum(len(found.scheduled) for found in self.found.values())
+        live = sum(len(found.scheduled) for found in self.by_name.values())
         if len(self._expiry) <= 2 * live + EXPIRY_SLACK:
             return
         self._expiry = [
             (scheduled_ms, name, key)
-            for name, found in self.found.items()
+            for name, found in self.by_name.items()
             for key, scheduled_ms in found.scheduled.items()
         ]
         heapq.heapify(self._expiry)
@@ -228,14 +228,14 @@ class Maps:
                 None if found.order is None else found.order.policy,
                 [] if found.order is None else found.order.levels(),
             )
-            for name, found in self.found.items()
+            for name, found in self.by_name.items()
         }
 
     def load(self, part: EntryPart | TrackedEntryPart) -> None:
         """Add an entry of a snapshot; those of one map come in its order of eviction."""
         if isinstance(part, EntryPart):
             name, key, value, content_type, deadline_ms = part
-            of_name = self.found.get(name)
+            of_name = self.by_name.get(name)
             if of_name is None or deadline_ms or not of_name.plain or key in of_name.entries:
                 self._store(name, key, as_stored(value, content_type), deadline_ms)
             else:
@@ -258,7 +258,7 @@ class Maps:
         """Create or replace an entry."""
         name, key, value, content_type, ttl_ms = operation
         stored = value if content_type is None else (value, content_type)
-        found = self.found.get(name)
+        found = self.by_name.get(name)
         if found is None or ttl_ms or not found.plain:
             self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
             return
@@ -290,7 +290,7 @@ class Maps:
 
     def touch(self, operation: MapTouch, member: bytes, place: int, now_ms: int) -> None:
         """Note reads; a time ahead of the log's counts as now."""
-        found = self.found.get(operation.name)
+        found = self.by_name.get(operation.name)
         if found is None:
             return
         for key, accessed_ms, hits in operation.accesses:
@@ -305,19 +305,19 @@ class Maps:
 
     def remove(self, operation: MapRemove, member: bytes, place: int, now_ms: int) -> None:
         """Remove an entry, if there is one."""
-        found = self.found.get(operation.name)
+        found = self.by_name.get(operation.name)
         if found is not None:
             self._drop(found, operation.name, operation.key)
 
     def expire(self, operation: MapExpire, member: bytes, place: int, now_ms: int) -> None:
         """Remove an entry whose time to live is over."""
-        found = self.found.get(operation.name)
+        found = self.by_name.get(operation.name)
         if found is not None and found.deadlines.get(operation.key, now_ms + 1) <= now_ms:
             self._drop(found, operation.name, operation.key)
 
     def expire_idle(self, operation: MapExpireIdle, member: bytes, place: int, now_ms: int) -> None:
         """Remove an entry that nobody accessed since its removal was proposed."""
-        found = self.found.get(operation.name)
+        found = self.by_name.get(operation.name)
         idleness = None if found is None else found.idle.get(operation.key)
         if found is None or idleness is None or idleness.accessed_ms != operation.accessed_ms:
             return
@@ -326,7 +326,7 @@ class Maps:
 
     def clear(self, operation: MapClear, member: bytes, place: int, now_ms: int) -> None:
         """Remove all entries of a map."""
-        found = self.found.pop(operation.name, None)
+        found = self.by_name.pop(operation.name, None)
         if found is not None:
             self.live_bytes -= sum(
                 len(key) + value_bytes(stored) + ENTRY_OVERHEAD_BYTES
@@ -334,23 +334,23 @@ class Maps:
             )
 
     def _of_name(self, name: str) -> MapData:
-        found = self.found.get(name)
+        found = self.by_name.get(name)
         if found is None:
-            found = self.found[name] = MapData()
+            found = self.by_name[name] = MapData()
         return found
 
     def _store(
         self,
         name: str,
         key: str,
-        stored: Stored,
+        stored: StoredEntry,
         deadline_ms: int,
         idleness: Idleness | None = None,
         hits: int = 1,
     ) -> None:
-        found = self.found.get(name)
+        found = self.by_name.get(name)
         if found is None:
-            found = self.found[name] = MapData()
+            found = self.by_name[name] = MapData()
         entries, grown = found.entries, value_bytes(stored)
         old = entries.get(key)
         if old is not None:
@@ -397,7 +397,7 @@ class Maps:
         self.live_bytes -= len(key) + length + ENTRY_OVERHEAD_BYTES
         found.size_bytes -= key_bytes(key) + length
         if not found.entries:
-            del self.found[name]
+            del self.by_name[name]
         elif not found.plain:
             found.forget(key)
 

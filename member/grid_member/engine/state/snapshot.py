@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from grid_member.engine.api import ClusterState, EvictionPolicy
-    from grid_member.engine.state.stored import InFlightItem, Queued, Stored
+    from grid_member.engine.state.stored import InFlightItem, QueuedItem, StoredEntry
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
@@ -131,7 +131,7 @@ Level: TypeAlias = tuple[int, list[str]]
 class MapSnapshot(NamedTuple):
     """Copies of what a map holds."""
 
-    entries: dict[str, Stored]
+    entries: dict[str, StoredEntry]
     deadlines: dict[str, int]
     idle: dict[str, Idleness]
     policy: EvictionPolicy | None
@@ -151,7 +151,7 @@ class Snapshot:
     """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
     maps: dict[str, MapSnapshot]
-    queues: dict[str, tuple[list[Queued], list[InFlightItem]]]
+    queues: dict[str, tuple[list[QueuedItem], list[InFlightItem]]]
 
 
 def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:

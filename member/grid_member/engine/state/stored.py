@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from grid_member.engine.api import Entry
 
-Stored: TypeAlias = bytes | tuple[bytes, str]
+StoredEntry: TypeAlias = bytes | tuple[bytes, str]
 """A map entry: its value, together with its content type if it has one."""
-Queued: TypeAlias = tuple[int, bytes, str | None]
+QueuedItem: TypeAlias = tuple[int, bytes, str | None]
 """A queue item: identifier, value, content type."""
-InFlightItem: TypeAlias = tuple[Queued, bytes, int]
+InFlightItem: TypeAlias = tuple[QueuedItem, bytes, int]
 """An item in flight: its taker, and the identifier of the take."""
 
 
@@ -28,16 +28,16 @@ def shared(text: str) -> str:
     return text
 
 
-def as_entry(stored: Stored) -> Entry:
+def as_entry(stored: StoredEntry) -> Entry:
     """Return what a reader gets of an entry."""
     return Entry(stored, None) if isinstance(stored, bytes) else Entry(*stored)
 
 
-def as_stored(value: bytes, content_type: str | None) -> Stored:
+def as_stored(value: bytes, content_type: str | None) -> StoredEntry:
     """Return what is kept of an entry."""
     return value if content_type is None else (value, content_type)
 
 
-def value_bytes(stored: Stored) -> int:
+def value_bytes(stored: StoredEntry) -> int:
     """Return the length of an entry's value."""
     return len(stored) if isinstance(stored, bytes) else len(stored[0])

@@ -58,7 +58,7 @@ class SystemValues:
     """The system store's section of a state."""
 
     def __init__(self) -> None:
-        self.found: dict[str, SystemValue] = {}
+        self.by_key: dict[str, SystemValue] = {}
         self.live_bytes = 0
         self._keys: list[str] = []
         """In order."""
@@ -71,7 +71,7 @@ class SystemValues:
 
     def get(self, key: str, now_ms: int) -> bytes | None:
         """Return the value unless its time is over."""
-        found = self.found.get(key)
+        found = self.by_key.get(key)
         return None if found is None or _is_over(found, now_ms) else found.value
 
     def items(self, prefix: str, now_ms: int) -> list[tuple[str, bytes]]:
@@ -81,7 +81,7 @@ class SystemValues:
             key = self._keys[place]
             if not key.startswith(prefix):
                 break
-            found = self.found[key]
+            found = self.by_key[key]
             if not _is_over(found, now_ms):
                 items.append((key, found.value))
         return items
@@ -97,7 +97,7 @@ class SystemValues:
         return self._refusal(key, value)
 
     def _refusal(self, key: str, value: bytes) -> Refused | None:
-        old = self.found.get(key)
+        old = self.by_key.get(key)
         before = 0 if old is None else _size_bytes(key, old.value)
         full = self.live_bytes - before + _size_bytes(key, value) > MAX_SYSTEM_BYTES
         return _FULL if full else None
@@ -106,7 +106,7 @@ class SystemValues:
 
     def snapshot(self) -> dict[str, SystemValue]:
         """Return a copy of everything."""
-        return self.found.copy()
+        return self.by_key.copy()
 
     def load(self, part: SystemValuePart) -> None:
         """Add a value of a snapshot."""
@@ -135,7 +135,7 @@ class SystemValues:
     def _store(self, key: str, value: SystemValue) -> None:
         self._drop(key)
         insort(self._keys, key)
-        self.found[key] = value
+        self.by_key[key] = value
         if self.changes is not None:
             self.changes.add(key)
         self.live_bytes += _size_bytes(key, value.value)
@@ -144,7 +144,7 @@ class SystemValues:
             self._shrink_index()
 
     def _drop(self, key: str) -> None:
-        old = self.found.pop(key, None)
+        old = self.by_key.pop(key, None)
         if old is not None:
             self.live_bytes -= _size_bytes(key, old.value)
             del self._keys[bisect_left(self._keys, key)]
@@ -154,13 +154,13 @@ class SystemValues:
     def _drop_over(self, now_ms: int) -> None:
         while self.overdue(now_ms):
             deadline_ms, key = heapq.heappop(self._ends)
-            found = self.found.get(key)
+            found = self.by_key.get(key)
             if found is not None and found.deadline_ms == deadline_ms:
                 self._drop(key)
 
     def _shrink_index(self) -> None:
-        if len(self._ends) > 2 * len(self.found) + _HEAP_SLACK:
-            self._ends = [(v.deadline_ms, k) for k, v in self.found.items() if v.deadline_ms]
+        if len(self._ends) > 2 * len(self.by_key) + _HEAP_SLACK:
+            self._ends = [(v.deadline_ms, k) for k, v in self.by_key.items() if v.deadline_ms]
             heapq.heapify(self._ends)
 
 

@@ -19,7 +19,7 @@ async def test_a_disk_that_takes_writes_again_at_once_gets_its_server() -> None:
     member = settings(free_ports(1)[0])
     identity = open_identity(None, cluster_name="dev", member_name="m").identity
     looks = iter([True])
-    server = NatsServer(member, identity, gone=lambda: next(looks, False))
+    server = NatsServer(member, identity, is_gone=lambda: next(looks, False))
     try:
         await asyncio.wait_for(server.start(), PATIENCE_S)
         assert server.client_address is not None
@@ -37,4 +37,4 @@ async def test_one_of_several_says_that_it_does_not_go_on_by_itself(tmp_path: Pa
     await footing.end()
     opened.close()
     assert footing.ground is not None
-    assert "start this member again" in (footing.ground.lost or "")
+    assert "start this member again" in (footing.ground.loss or "")

@@ -83,8 +83,8 @@ class EchoShards(ReplicatedShards):
     def client(self) -> NatsClient:
         return self._bus.client
 
-    async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
-        made = [self._echoing(arrived) for _ in range(SHARDS + 1)]
+    async def begin(self, on_arrival: Callable[[Shard, set[str]], None]) -> None:
+        made = [self._echoing(on_arrival) for _ in range(SHARDS + 1)]
         self.volatile = made.pop()
         self.durable = list(made)
         self.waiting = None
@@ -93,11 +93,11 @@ class EchoShards(ReplicatedShards):
         for shard in self.replicated_shards:
             await shard.close()
 
-    def _echoing(self, arrived: Callable[[Shard, set[str]], None]) -> ReplicatedShard:
+    def _echoing(self, on_arrival: Callable[[Shard, set[str]], None]) -> ReplicatedShard:
         log = EchoLog()
         log.shard = len(self.logs)
         self.logs.append(log)
-        log.owner = shard = ReplicatedShard(log, self.member.bytes, 1, arrived)
+        log.owner = shard = ReplicatedShard(log, self.member.bytes, 1, on_arrival)
         shard.replay()
         return shard
 

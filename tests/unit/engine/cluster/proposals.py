@@ -117,10 +117,10 @@ class Proposals:
     """A shard and what became of what was proposed to it."""
 
     def __init__(
-        self, arrived: Callable[[Shard, set[str]], None] = lambda shard, names: None
+        self, on_arrival: Callable[[Shard, set[str]], None] = lambda shard, names: None
     ) -> None:
         self.log = HandLog()
-        self.shard = ReplicatedShard(self.log, OWN, 1, arrived)
+        self.shard = ReplicatedShard(self.log, OWN, 1, on_arrival)
         self.answers: dict[str, Any] = {}
         self.shard.replay()
         self.shard.start(asyncio.get_running_loop())

@@ -366,7 +366,7 @@ async def test_a_round_of_expiry_that_fails_is_not_the_last(
     driver = await durable.open()
     await driver.put("m", "k", b"v")
     durable.clock.advance(1)
-    await condition(lambda: not driver.engine.shards[0].state.maps.found)
+    await condition(lambda: not driver.engine.shards[0].state.maps.by_name)
     assert len(reported) == 2
 
 
@@ -378,5 +378,5 @@ async def test_expired_entries_leave_the_memory(
     driver = await bench.open()
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))
     bench.clock.advance(1)
-    await condition(lambda: not any(shard.state.maps.found for shard in driver.engine.shards))
+    await condition(lambda: not any(shard.state.maps.by_name for shard in driver.engine.shards))
     assert all(shard.state.maps.live_bytes == 0 for shard in driver.engine.shards)

@@ -19,7 +19,7 @@ LRU_3 = MapSettings(eviction=Eviction(EvictionPolicy.LRU, max_entries=3))
 
 async def present(driver: Driver, name: str, keys: str) -> str:
     """Return the keys that are there, without reading any."""
-    found = [shard.state.maps.found.get(name) for shard in driver.engine.shards]
+    found = [shard.state.maps.by_name.get(name) for shard in driver.engine.shards]
     there = {key for data in found if data is not None for key in data.entries}
     return "".join(key for key in keys if key in there)
 
@@ -114,12 +114,12 @@ async def test_idle_entries_leave_the_memory(bench: Bench, monkeypatch: pytest.M
     bench.clock.advance(4)
 
     def left() -> set[str]:
-        found = [shard.state.maps.found.get("m") for shard in driver.engine.shards]
+        found = [shard.state.maps.by_name.get("m") for shard in driver.engine.shards]
         return {key for data in found if data is not None for key in data.entries}
 
     await condition(lambda: left() == {"7"})
     bench.clock.advance(6)
-    await condition(lambda: not any(shard.state.maps.found for shard in driver.engine.shards))
+    await condition(lambda: not any(shard.state.maps.by_name for shard in driver.engine.shards))
     assert all(shard.state.maps.live_bytes == 0 for shard in driver.engine.shards)
 
 
@@ -141,7 +141,7 @@ async def test_idle_entries_that_are_read_stay_in_memory(
             lambda gone=gone: all(  # type: ignore[misc]
                 gone not in data.entries
                 for shard in driver.engine.shards
-                for data in shard.state.maps.found.values()
+                for data in shard.state.maps.by_name.values()
             )
         )
     assert await driver.value("m", "read") == b"v"
@@ -191,8 +191,8 @@ async def test_a_full_map_takes_what_is_put(bench: Bench, policy: EvictionPolicy
         assert await driver.value("m", key) == b"x" * 90
     held = await present(driver, "m", "".join("0123456789"))
     assert len(held) <= 10
-    sizes = [shard.state.maps.found["m"].size_bytes
-             for shard in driver.engine.shards if "m" in shard.state.maps.found]  # fmt: skip
+    sizes = [shard.state.maps.by_name["m"].size_bytes
+             for shard in driver.engine.shards if "m" in shard.state.maps.by_name]  # fmt: skip
     assert 900 <= sum(sizes) <= 1000
 
 
@@ -206,7 +206,7 @@ async def test_clear_and_remove_of_bounded_maps(bench: Bench) -> None:
     await driver.put("m", "c", b"v")
     assert await present(driver, "m", "abc") == "bc"
     await driver.clear("m")
-    assert not any(shard.state.maps.found for shard in driver.engine.shards)
+    assert not any(shard.state.maps.by_name for shard in driver.engine.shards)
     assert all(shard.state.maps.live_bytes == 0 for shard in driver.engine.shards)
     for key in "cd":
         await driver.put("m", key, b"v")

@@ -37,11 +37,11 @@ ONE, OTHER = b"1" * 16, b"2" * 16
 def nothing_is_left(driver: Driver) -> bool:
     shards = driver.engine.shards
     queues = [shard.state.queues for shard in shards]
-    return not any(one.found or one.live_bytes for one in queues)
+    return not any(one.by_name or one.live_bytes for one in queues)
 
 
 def nothing_flies(driver: Driver) -> bool:
-    queues = [shard.state.queues.found.values() for shard in driver.engine.shards]
+    queues = [shard.state.queues.by_name.values() for shard in driver.engine.shards]
     return not any(queue.in_flight for found in queues for queue in found)
 
 
@@ -177,7 +177,7 @@ async def test_confirms_share_the_record_of_the_takes_behind_them(bench: Bench) 
     for value in (b"1", b"2", b"3"):
         await driver.offer("q", value)
     items = [await driver.poll("q") for _ in range(2)]
-    shard = next(shard for shard in driver.engine.shards if "q" in shard.state.queues.found)
+    shard = next(shard for shard in driver.engine.shards if "q" in shard.state.queues.by_name)
     await condition(lambda: not shard.busy)
     sequence = shard.state.sequence
     for item in items:
@@ -234,10 +234,10 @@ def test_only_its_taker_lands_an_item() -> None:
     """A confirm that comes late must not touch an item that somebody else has by now."""
     state = State()
     state.apply(1, 0, Record(ONE, 1, 1, (QueueOffer("q", b"v", None, 9), QueueTake("q"))))
-    item_id = next(iter(state.queues.found["q"].in_flight))
+    item_id = next(iter(state.queues.by_name["q"].in_flight))
     deliveries = (QueueConfirm("q", item_id, 0), QueueReturn("q", item_id, 0))
     assert state.apply(2, 0, Record(OTHER, 1, 1, deliveries)) == [None, None]
-    assert list(state.queues.found["q"].in_flight) == [item_id]
+    assert list(state.queues.by_name["q"].in_flight) == [item_id]
     state.apply(3, 0, Record(ONE, 2, 1, ()))
     assert state.apply(4, 0, Record(ONE, 1, 2, deliveries)) is None
     assert state.queue_size("q") == 1
@@ -246,7 +246,7 @@ def test_only_its_taker_lands_an_item() -> None:
         5, 0, Record(OTHER, 1, 2, (QueueTake("q"), QueueConfirm("q", item_id, 0)))
     )
     assert outcomes == [Item(b"v", None, "q", item_id, 5 << 16), None]
-    assert not state.queues.found
+    assert not state.queues.by_name
     assert state.live_bytes == 0
 
 
@@ -262,7 +262,7 @@ def test_a_retried_record_takes_and_offers_once(retries: int) -> None:
             outcomes = state.apply(sequence, 0, record)
             assert (outcomes is None) is (retry > 0)
     assert state.queue_size("q") == 1
-    assert len(state.queues.found["q"].in_flight) == 1
+    assert len(state.queues.by_name["q"].in_flight) == 1
 
 
 async def test_before_a_stop_polls_end_and_later_ones_wait_for_nothing(bench: Bench) -> None:

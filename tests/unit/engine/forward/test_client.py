@@ -73,7 +73,7 @@ async def test_what_is_lost_on_the_way_is_done_once_or_refused(seed: int) -> Non
         await condition(lambda: sure <= set(received), PATIENCE_S)
         parties.bus.lose = lambda subject: False
         await condition(lambda: not any(
-            shard.state.queues.found for shard in parties.engine.shards), PATIENCE_S)  # fmt: skip
+            shard.state.queues.by_name for shard in parties.engine.shards), PATIENCE_S)  # fmt: skip
         ended = True
         await asyncio.gather(*consumers)
         assert len(received) == len(set(received)), "an item was delivered twice"
@@ -125,7 +125,7 @@ async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
         # It came from the first one, and is confirmed there.
         parties.lite.end_delivery(FrameKind.QUEUE_CONFIRM, item)
         await condition(lambda: not any(
-            "other" in shard.state.queues.found for shard in parties.engine.shards))  # fmt: skip
+            "other" in shard.state.queues.by_name for shard in parties.engine.shards))  # fmt: skip
 
 
 @pytest.mark.parametrize("lacking", ["in_contact", "leased"])

@@ -177,11 +177,11 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
     assert looking.beside("no majority") == "no majority"
     servers.missing[FIRST] = servers.missing[THIRD] = 1
     looking.begin(CONNECTION, SELF, lambda: True)
-    await until(lambda: looking.told)
-    assert looking.beside("no majority") == f"{looking.told}; no majority"
+    await until(lambda: looking.report)
+    assert looking.beside("no majority") == f"{looking.report}; no majority"
     servers.missing[SECOND] = 1
-    await until(lambda: "all that hold it" in (looking.told or ""))
-    assert looking.beside("no majority") == looking.told
+    await until(lambda: "all that hold it" in (looking.report or ""))
+    assert looking.beside("no majority") == looking.report
 
 
 def planted(looking: Damage, monkeypatch: pytest.MonkeyPatch, found: list[NatsError]) -> None:
@@ -211,10 +211,10 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
 ) -> None:
     servers.last[SECOND] = LAST - 1
     await read_short(looking, monkeypatch)
-    await until(lambda: "on the disks of m1:" in (looking.told or ""))
+    await until(lambda: "on the disks of m1:" in (looking.report or ""))
     servers.last[FIRST] = servers.last[THIRD] = 0
-    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
-    assert looking.told == (
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.report or ""))
+    assert looking.report == (
         "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
         "that hold it: if the other members are ready, or wait and do not say this, only what this "
         "one has noted is newer than what they have: stop m1, empty /data and start it again, this "
@@ -226,8 +226,8 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
         "partialStart does not help with that, as no member is lost"
     )
     servers.last = dict.fromkeys(SERVERS, LAST + 1)  # others went on with what is left
-    await until(lambda: "on the disks of a member:" in (looking.told or ""))
-    assert (looking.told or "").endswith(
+    await until(lambda: "on the disks of a member:" in (looking.report or ""))
+    assert (looking.report or "").endswith(
         "start all members, as others may hold it whole; if all are there and this stays, the "
         "others have gone on without what only this one has read: stop m1, keep a copy of "
         "/data/cluster/reached.json, remove it and start the member again: it goes on with what "
@@ -235,7 +235,7 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
     )
     assert looking.unreadable_log is None
     await looking.check(LOG, "then", State(), State)
-    assert looking.told is None
+    assert looking.report is None
 
 
 @pytest.mark.parametrize("whole", SERVERS)
@@ -244,9 +244,9 @@ async def test_while_one_copy_has_what_was_read_nobody_is_told_to_empty_anything
 ) -> None:
     servers.last = {**dict.fromkeys(SERVERS, 0), whole: LAST}
     await read_short(looking, monkeypatch)
-    await until(lambda: looking.told)
+    await until(lambda: looking.report)
     others = ", ".join(name[:2] for name in SERVERS if name != whole)
-    assert looking.told == (
+    assert looking.report == (
         f"damaged data: records of shard-1 are missing on the disks of {others}: start all "
         "members, as others may hold it whole"
     )
@@ -258,8 +258,8 @@ async def test_nobody_is_told_to_empty_anything_while_one_is_off_that_may_have_w
     servers.last = dict.fromkeys(SERVERS, 0)
     servers.off = THIRD
     await read_short(looking, monkeypatch)
-    await until(lambda: looking.told)
-    assert looking.told == (
+    await until(lambda: looking.report)
+    assert looking.report == (
         "damaged data: records of shard-1 are missing on the disks of m0, m1: start all members, "
         "as others may hold it whole"
     )
@@ -272,9 +272,9 @@ async def test_a_log_that_is_short_is_told_when_nobody_else_is_elected_that_has_
     servers.last = dict.fromkeys(SERVERS, 0)
     await read_short(looking, monkeypatch)
     await until(lambda: servers.looks > MANY)
-    assert looking.told is None
+    assert looking.report is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
-    await until(lambda: looking.told)
+    await until(lambda: looking.report)
 
 
 async def test_a_log_that_could_not_be_read_since_is_not_told_as_short(
@@ -292,10 +292,10 @@ async def test_a_log_that_could_not_be_read_since_is_not_told_as_short(
     monkeypatch.setattr(damage, "LOOKS", 1)
     looks = servers.looks
     await until(lambda: servers.looks > looks + MANY)
-    assert looking.told is None
+    assert looking.report is None
     with pytest.raises(ShortError):
         await looking.check(LOG, "then", State(), State)
-    await until(lambda: looking.told)
+    await until(lambda: looking.report)
 
 
 async def test_copies_that_lack_something_are_named_beside_those_that_end_too_early(
@@ -304,7 +304,7 @@ async def test_copies_that_lack_something_are_named_beside_those_that_end_too_ea
     servers.last[SECOND] = 0
     looking.reason(LackingError(LOG.name, THIRD))
     await read_short(looking, monkeypatch)
-    await until(lambda: "on the disks of m1, m2:" in (looking.told or ""))
+    await until(lambda: "on the disks of m1, m2:" in (looking.report or ""))
 
 
 async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_for_nothing(
@@ -329,13 +329,13 @@ async def test_a_log_that_ends_before_its_image_is_told_with_what_is_left_to_do(
         assert looking.reason(error) == str(error)
     else:
         looking.short(error)
-    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
-    assert looking.unreadable_log == (None if starts else looking.told)
-    assert "all that hold it: stop all members, keep a copy" in (looking.told or "")
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.report or ""))
+    assert looking.unreadable_log == (None if starts else looking.report)
+    assert "all that hold it: stop all members, keep a copy" in (looking.report or "")
     servers.off = SECOND  # who may have it
-    await until(lambda: (looking.told or "").endswith("as others may hold it whole"))
+    await until(lambda: (looking.report or "").endswith("as others may hold it whole"))
     looking.whole(LOG)
-    assert looking.told is None
+    assert looking.report is None
 
 
 @pytest.mark.parametrize("stream", [LOG, LOG.snapshots])
@@ -344,12 +344,12 @@ async def test_what_was_read_whole_is_damaged_no_more(looking: Damage, stream: S
     for name in (stream.name, other.name):
         looking.reason(LackingError(name, SECOND))
     looking.whole(LOG)
-    assert looking.told == (
+    assert looking.report == (
         "damaged data: records of shard-2 are missing on the disks of m1: start all members, as "
         "others may hold it whole"
     )
     looking.whole(other)
-    assert looking.told is None
+    assert looking.report is None
 
 
 async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards(
@@ -358,11 +358,11 @@ async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards
     waits = True
     servers.missing[THIRD] = 1
     looking.begin(CONNECTION, SELF, lambda: waits)
-    await until(lambda: "disks of m2:" in (looking.told or ""))
+    await until(lambda: "disks of m2:" in (looking.report or ""))
     assert looking.reason(NatsError("nobody leads it")) == "nobody leads it"
     reason = looking.reason(LackingError(LOG.name, SECOND))
     assert reason == "no copy of shard-1 could be read to its end yet"
-    assert "disks of m1, m2:" in (looking.told or "")
+    assert "disks of m1, m2:" in (looking.report or "")
     caplog.clear()
     with caplog.at_level(logging.ERROR, "grid.engine.nats"):
         waits = False
@@ -370,7 +370,7 @@ async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards
     (said,) = caplog.messages
     assert "records of shard-1 are missing on the disk of this member" in said
     assert f"stop it, empty {DIRECTORY} and start it again" in said
-    assert looking.told is None
+    assert looking.report is None
 
 
 async def test_a_copy_that_waits_for_a_leader_is_damaged_when_none_is_elected(
@@ -380,9 +380,9 @@ async def test_a_copy_that_waits_for_a_leader_is_damaged_when_none_is_elected(
     servers.wait(THIRD)
     looking.begin(CONNECTION, SELF, lambda: True)
     await until(lambda: servers.looks > MANY)
-    assert looking.told is None
+    assert looking.report is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
-    await until(lambda: "disks of m2:" in (looking.told or ""))
+    await until(lambda: "disks of m2:" in (looking.report or ""))
 
 
 async def test_whose_own_copies_are_whole_says_nothing(
@@ -403,4 +403,4 @@ async def test_members_without_a_disk_have_nothing_that_is_damaged() -> None:
 def test_a_server_that_is_not_named_is_somebodys() -> None:
     looking = Damage(lambda: STREAMS, DIRECTORY)
     looking.reason(LackingError(LOG.name, ""))
-    assert "on the disks of a member:" in (looking.told or "")
+    assert "on the disks of a member:" in (looking.report or "")

@@ -142,7 +142,7 @@ async def stays_told(
 
         def tell(damage: Damage = damage, told: list[str] = told) -> None:
             Damage._tell(damage)
-            told.append(damage.told or "")
+            told.append(damage.report or "")
 
         monkeypatch.setattr(damage, "_tell", tell)
     await until(lambda: all(len(told) >= TIMES for told in said), STEP_S)

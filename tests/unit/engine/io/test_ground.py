@@ -29,15 +29,15 @@ def test_what_comes_back_is_there_again_unless_something_was_written_meanwhile(
     assert not ground.check_write()
     file.rename(away)
     assert ground.look()
-    assert str(file) in (ground.lost or "")
+    assert str(file) in (ground.loss or "")
     away.rename(file)
     assert not ground.look()
-    assert ground.lost is None
+    assert ground.loss is None
     file.rename(away)
     assert ground.check_write()
     away.rename(file)
     assert ground.look()
-    assert ground.lost is not None
+    assert ground.loss is not None
 
 
 def test_another_file_of_the_same_name_is_not_it(file: Path) -> None:
@@ -45,7 +45,7 @@ def test_another_file_of_the_same_name_is_not_it(file: Path) -> None:
     file.rename(file.with_name("away"))
     file.write_text("held")
     assert ground.look()
-    assert f"{file} is another file" in (ground.lost or "")
+    assert f"{file} is another file" in (ground.loss or "")
     with pytest.raises(LostGroundError, match=str(file)):
         ground.check()
 
@@ -64,5 +64,5 @@ def test_a_disk_that_became_read_only(file: Path, monkeypatch: pytest.MonkeyPatc
         disk = SimpleNamespace(f_flag=os.ST_RDONLY)
         read_only.setattr(os, "statvfs", lambda path: disk)
         assert ground.look()
-        assert "read-only" in (ground.lost or "")
+        assert "read-only" in (ground.loss or "")
     assert not ground.look()

@@ -134,7 +134,7 @@ class Stream:
             own_server=lambda: None,
             stream_consumer=lambda: None,
             time_of=time_of,
-            timed=timed,
+            report_time=timed,
         )
         self.log.start(self.consumer)
         self._sequence = 0
@@ -181,7 +181,7 @@ async def test_a_lost_record_of_a_large_burst_is_not_taken_for_a_copy(stream: St
     while others := [payload for payload in stream.taken() if payload != first]:
         stream.take(*others)
     assert stream.consumer.without_effect == []
-    assert len(stream.consumer.state.maps.found["m"].entries) == count
+    assert len(stream.consumer.state.maps.by_name["m"].entries) == count
 
 
 async def test_a_burst_goes_out_as_soon_as_what_is_before_it_came_back(stream: Stream) -> None:

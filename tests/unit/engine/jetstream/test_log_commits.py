@@ -42,7 +42,7 @@ async def test_what_comes_back_together_is_one_commit(timed: Timed) -> None:
 async def test_what_is_sent_again_took_as_long_as_since_it_was_sent_first(timed: Timed) -> None:
     timed.append(1)
     (first,) = timed.taken()
-    timed.log._publisher._sent[1].first_s -= 60  # a minute ago
+    timed.log._publisher._in_flight[1].first_s -= 60  # a minute ago
     timed.log.reconnect()  # the connection was lost, and the record with it
     assert timed.taken() == [first]
     timed.take(first)

@@ -113,7 +113,7 @@ async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
     compactor = Compactor(world.client, world.log.name, lambda: None)
     for _ in range(3):
         await until(lambda: compactor.wants(0))
-        compactor._held = None
+        compactor._snapshots = None
     assert await world.end() == old
     assert (await world.state())["messages"] == COUNT
     said = [one.message for one in caplog.records if one.levelno == logging.ERROR]

@@ -170,7 +170,7 @@ async def test_an_image_that_is_older_than_the_last_one_is_not_written(
     client = engine_of(driver).client
     await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(snapshot_of(driver))
     compactor = compactor_of(driver.engine)
-    compactor._held = await look_at(client, STREAM)
+    compactor._snapshots = await look_at(client, STREAM)
     compactor.store(old)
     assert compactor._task is None
     driver = await replayed(stream)

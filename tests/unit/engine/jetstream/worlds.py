@@ -95,10 +95,10 @@ class World:
             record = Record(OTHER, 1, number, (MapPut("m", f"k{number}", b"v", None, 0),))
             self.client.publish(self.log.subject.encode(), encode_record(record))
 
-        async def arrived() -> bool:
+        async def on_arrival() -> bool:
             return bool((await self.state())["last_seq"] == last)
 
-        await eventually(arrived)
+        await eventually(on_arrival)
 
     async def state(self) -> dict[str, Any]:
         info = await ask_successfully(self.client, f"STREAM.INFO.{self.log.name}")

@@ -172,7 +172,7 @@ async def test_the_order_of_eviction_survives_a_stop(
     driver = await durable.open()
     for key in "de":
         await driver.put("m", key, b"v")
-    assert "a" in driver.engine.shards[0].state.maps.found["m"].entries
+    assert "a" in driver.engine.shards[0].state.maps.by_name["m"].entries
 
 
 async def test_a_map_that_gets_a_limit_later_loses_what_was_written_first(durable: Bench) -> None:
@@ -182,15 +182,15 @@ async def test_a_map_that_gets_a_limit_later_loses_what_was_written_first(durabl
     await driver.engine.stop()
     durable.structures.maps["m"] = MapSettings(eviction=Eviction(EvictionPolicy.LRU, 3))
     driver = await durable.open()
-    assert len(driver.engine.shards[0].state.maps.found["m"].entries) == 4
+    assert len(driver.engine.shards[0].state.maps.by_name["m"].entries) == 4
     await driver.put("m", "e", b"v")
-    assert set(driver.engine.shards[0].state.maps.found["m"].entries) == {"c", "b", "e"}
+    assert set(driver.engine.shards[0].state.maps.by_name["m"].entries) == {"c", "b", "e"}
     await driver.engine.stop()
     durable.structures.maps["m"] = MapSettings()
     driver = await durable.open()
     for key in "fgh":
         await driver.put("m", key, b"v")
-    assert len(driver.engine.shards[0].state.maps.found["m"].entries) == 6
+    assert len(driver.engine.shards[0].state.maps.by_name["m"].entries) == 6
 
 
 @pytest.mark.parametrize("policy", EvictionPolicy)

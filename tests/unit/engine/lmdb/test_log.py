@@ -151,9 +151,9 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     driver.engine.queue_confirm(item)
     # By itself: with a write it would be sent again for that reason. Each is tried twice.
     await condition(lambda: len(refused) > 6)
-    assert driver.engine.shards[0].state.queues.found
+    assert driver.engine.shards[0].state.queues.by_name
     failing.clear()
-    await condition(lambda: not driver.engine.shards[0].state.queues.found)
+    await condition(lambda: not driver.engine.shards[0].state.queues.by_name)
     assert await driver.put("m", "k", b"v") is None
     await driver.engine.stop()
     again = await started(engine_at(tmp_path))

@@ -69,7 +69,7 @@ class World:
                 driver = await self.open()
             else:
                 await self.step(driver, kind, key, number)
-            found = driver.engine.shards[0].state.maps.found.get("m")
+            found = driver.engine.shards[0].state.maps.by_name.get("m")
             assert set(() if found is None else found.entries) == set(self.model.held)
         values = [await driver.value("m", key) for key in KEYS]
         await driver.engine.stop()

@@ -97,7 +97,7 @@ class Deliveries:
             self.waiting.add(item_id)
 
     def check(self) -> None:
-        queue = self.state.queues.found.get("q")
+        queue = self.state.queues.by_name.get("q")
         waiting = [] if queue is None else [item[0] for item in queue.items]
         assert waiting == sorted(self.waiting)
         assert (set() if queue is None else set(queue.in_flight)) == set(self.in_flight)
@@ -137,7 +137,7 @@ def test_a_return_of_the_first_delivery_leaves_the_second_alone() -> None:
     deliveries.check()
     assert len(deliveries.in_flight) == 1
     deliveries.land("confirm", 1)
-    assert not deliveries.state.queues.found
+    assert not deliveries.state.queues.by_name
 
 
 def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
@@ -152,7 +152,7 @@ def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
     deliveries.check()
     deliveries.apply(MEMBERS[0], *landings)
     assert deliveries.state.queue_size("q") == 1
-    assert not deliveries.state.queues.found["q"].in_flight
+    assert not deliveries.state.queues.by_name["q"].in_flight
 
 
 async def test_an_item_of_a_queue_that_is_gone_is_waited_for_by_no_stop(

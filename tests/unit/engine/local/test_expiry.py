@@ -38,7 +38,7 @@ class Timed:
         self.state.apply(sequence, now_ms, Record(MEMBER, 1, sequence, operations))
 
     def there(self, key: str) -> bool:
-        found = self.state.maps.found.get("m")
+        found = self.state.maps.by_name.get("m")
         return found is not None and key in found.entries
 
 
@@ -178,11 +178,11 @@ def test_an_empty_map_is_forgotten() -> None:
     timed = Timed()
     timed.at(0, living("a", 10), idling("b", 10))
     timed.at(10, MapExpire("m", "a"), MapExpireIdle("m", "b", 0))
-    assert not timed.state.maps.found
+    assert not timed.state.maps.by_name
     timed.at(11, living("a", 10), MapRemove("m", "a"))
-    assert not timed.state.maps.found
+    assert not timed.state.maps.by_name
     timed.at(12, living("a", 10), idling("b", 10), MapClear("m"))
-    assert not timed.state.maps.found
+    assert not timed.state.maps.by_name
     assert timed.state.live_bytes == 0
     assert timed.state.maps.due(10**6, 10) == []
 
@@ -194,7 +194,7 @@ async def test_a_log_that_refuses_all_is_asked_to_remove_nothing() -> None:
     lru = Eviction(EvictionPolicy.LRU, max_entries=9)
     put = MapPutBounded("m", "a", *ENTRY, 10, 0, lru)
     proposals.come_back(Record(OTHER, 1, 1, (put,)))
-    found, now_ms = shard.state.maps.found["m"], shard.state.timestamp_ms
+    found, now_ms = shard.state.maps.by_name["m"], shard.state.timestamp_ms
     shard.reads.read(found, "m", "a", MapSettings(eviction=lru), lambda _: None)
     rounds = ExpiryRounds([shard], lambda _: now_ms + 10, asyncio.get_running_loop())
     log.refusal = Refused(Reason.UNAVAILABLE, "no quorum")

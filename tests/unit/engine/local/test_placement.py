@@ -43,15 +43,15 @@ async def test_what_holds_data_stays_until_it_is_empty(durable: Bench, persisten
     driver.engine.use_structures(structures(m=not persistent))
     assert await driver.value("m", "k") == b"1"
     await driver.put("m", "l", b"2")
-    assert set(before.state.maps.found["m"].entries) == {"k", "l"}
-    assert not after.state.maps.found
+    assert set(before.state.maps.by_name["m"].entries) == {"k", "l"}
+    assert not after.state.maps.by_name
     await driver.remove("m", "k")
     await driver.clear("m")
     assert await driver.value("m", "l") is None
     await driver.put("m", "k", b"3")
     assert await driver.value("m", "k") == b"3"
-    assert not before.state.maps.found
-    assert "m" in after.state.maps.found
+    assert not before.state.maps.by_name
+    assert "m" in after.state.maps.by_name
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -79,7 +79,7 @@ async def test_a_start_deletes_nothing_that_is_not_persistent_any_more(
     for name in ("emptied", "new"):
         await driver.put(name, "k", b"2")
         assert await driver.value(name, "k") == b"2"
-        assert name in driver.engine.shards[-1].state.maps.found
+        assert name in driver.engine.shards[-1].state.maps.by_name
     await driver.offer("fresh", b"2")
     await driver.engine.stop()
 
@@ -121,9 +121,9 @@ async def test_an_item_in_flight_keeps_its_queue_where_it_is(
     await condition(lambda: before.state.queue_size("q") == 2)
     assert await driver.size("q") == 2
     assert [await driver.take("q") for _ in range(3)] == [b"1", b"2", None]
-    await condition(lambda: not before.state.queues.found)
+    await condition(lambda: not before.state.queues.by_name)
     assert await driver.offer("q", b"3") is True
-    assert "q" in after.state.queues.found
+    assert "q" in after.state.queues.by_name
     assert await driver.take("q") == b"3"
 
 
@@ -240,8 +240,8 @@ class Crowd:
     def check(self) -> None:
         """No structure is in two shards."""
         for one, other in (
-            [set(shard.state.maps.found) for shard in shards(self.driver)],
-            [set(shard.state.queues.found) for shard in shards(self.driver)],
+            [set(shard.state.maps.by_name) for shard in shards(self.driver)],
+            [set(shard.state.queues.by_name) for shard in shards(self.driver)],
         ):
             assert not one & other
 
@@ -264,7 +264,7 @@ async def test_no_structure_is_ever_in_two_lanes(durable: Bench, seed: int) -> N
             await asyncio.sleep(chance.choice([0, 0, 0, 0.001]))
         crowd.check()
         for number, shard in enumerate(shards(driver)):
-            seen |= {(name, number) for name in shard.state.maps.found}
+            seen |= {(name, number) for name in shard.state.maps.by_name}
     await condition(lambda: crowd.over and not any(shard.busy for shard in driver.engine.shards))
     crowd.check()
     assert crowd.refused == []

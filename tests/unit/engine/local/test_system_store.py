@@ -79,7 +79,7 @@ async def test_what_is_over_leaves_the_memory(
     driver = await bench.open()
     await driver.system("a", b"1", 5)
     await driver.change_state(ClusterState.PASSIVE)
-    held = driver.engine.shards[0].state.system.found
+    held = driver.engine.shards[0].state.system.by_key
     assert "a" in held
     bench.clock.advance(5)
     await condition(lambda: not held)
@@ -186,7 +186,7 @@ async def test_expiry_is_proposed_for_what_is_over_only(monkeypatch: pytest.Monk
     await condition(lambda: looks > 3)
     assert not recorded.operations(SystemExpire)
     recorded.clock.advance(5)
-    await condition(lambda: not driver.engine.shards[0].state.system.found)
+    await condition(lambda: not driver.engine.shards[0].state.system.by_key)
     seen = looks
     await condition(lambda: looks > seen + 3)
     assert len(recorded.operations(SystemExpire)) == 1

@@ -62,8 +62,8 @@ async def test_usage_is_right_whatever_happened(bench: Bench, settings: MapSetti
 
     def held() -> list[int]:
         for shard in driver.engine.shards:
-            if "m" in shard.state.maps.found:
-                entries = shard.state.maps.found["m"].entries
+            if "m" in shard.state.maps.by_name:
+                entries = shard.state.maps.by_name["m"].entries
                 return [
                     len(entries),
                     sum(len(key.encode()) + value_bytes(entry) for key, entry in entries.items()),
@@ -99,10 +99,10 @@ async def test_usage_is_the_same_after_a_restart(durable: Bench, shards: int) ->
     copy = State()
     for part in snapshot.parts(driver.engine.snapshot()[0]):
         copy.load([part])
-    for name, found in driver.engine.shards[0].state.maps.found.items():
-        assert copy.maps.found[name].size_bytes == found.size_bytes
-    for name, queue in driver.engine.shards[0].state.queues.found.items():
-        assert copy.queues.found[name].size_bytes == queue.size_bytes
+    for name, found in driver.engine.shards[0].state.maps.by_name.items():
+        assert copy.maps.by_name[name].size_bytes == found.size_bytes
+    for name, queue in driver.engine.shards[0].state.queues.by_name.items():
+        assert copy.queues.by_name[name].size_bytes == queue.size_bytes
 
 
 async def test_store_bytes_are_those_of_the_disk(durable: Bench, tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ async def test_a_snapshot_is_one_moment(bench: Bench) -> None:
         assert states[-1].sequence == one.sequence
     assert states[0].system.items("", 0) == [("config/1", b"{}")]
     kept = 20 if bench.structures.persistent else 0
-    entries = [found.entries["k"] for state in states for found in state.maps.found.values()]
+    entries = [found.entries["k"] for state in states for found in state.maps.by_name.values()]
     assert entries == [b"old"] * kept
-    assert sum(len(state.queues.found) for state in states) == kept
+    assert sum(len(state.queues.by_name) for state in states) == kept
 
 
 async def test_the_garbage_collector_looks_at_nothing_that_is_stored(bench: Bench) -> None:
@@ -159,10 +159,10 @@ async def test_the_garbage_collector_looks_at_nothing_that_is_stored(bench: Benc
     await driver.offer("q", b"item")
     shards = driver.engine.shards
     entries = [
-        e for shard in shards for m in shard.state.maps.found.values() for e in m.entries.values()
+        e for shard in shards for m in shard.state.maps.by_name.values() for e in m.entries.values()
     ]
     items = [
-        item for shard in shards for q in shard.state.queues.found.values() for item in q.items
+        item for shard in shards for q in shard.state.queues.by_name.values() for item in q.items
     ]
     assert (len(entries), len(items)) == (2, 1)
     gc.collect()

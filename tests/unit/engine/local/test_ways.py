@@ -65,7 +65,7 @@ async def test_what_is_kept_of_a_queue_changes_with_the_settings(tmp_path: Path)
     driver = await opened(FixedStructures(), clock, tmp_path)
     assert await driver.offer("q", b"1") is True
     assert await driver.take("q") == b"1"
-    await condition(lambda: "q" not in driver.engine.shards[0].state.queues.found)
+    await condition(lambda: "q" not in driver.engine.shards[0].state.queues.by_name)
     driver.engine.use_structures(FixedStructures(persistent=False))
     assert await driver.offer("q", b"in memory") is True
     assert await driver.offer("q", b"in memory") is True

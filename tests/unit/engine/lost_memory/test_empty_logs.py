@@ -306,7 +306,7 @@ async def test_who_does_not_lead_the_servers_deletes_nothing(
 ) -> None:
     watcher = watched("b")
     await looked(servers)
-    assert (servers.deleted, "as soon as the member" in watcher.told) == ([], True)
+    assert (servers.deleted, "as soon as the member" in watcher.answers) == ([], True)
 
 
 async def test_who_is_heard_and_did_not_answer_is_waited_for(

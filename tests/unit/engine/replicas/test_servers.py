@@ -93,7 +93,7 @@ class World:
             ["shard-0"],
             NoteStore(self._items, self._put),
             lambda: self.others,
-            kept=self.kept,
+            kept_servers=self.kept,
         )
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "time", lambda: self.now_s)

@@ -48,7 +48,7 @@ async def test_a_wrong_clock_neither_floods_the_log_nor_keeps_what_is_over(
     assert await driver.put("short", "k", b"v") is None
     assert await driver.system("a", b"v", 1800) is None
     before = state.sequence
-    await condition(lambda: "short" not in state.maps.found, 10)
+    await condition(lambda: "short" not in state.maps.by_name, 10)
     assert state.sequence - before < FEW_RECORDS
-    assert len(state.maps.found["long"].entries) == MANY
+    assert len(state.maps.by_name["long"].entries) == MANY
     assert engine.system_get("a") == b"v"

@@ -137,7 +137,7 @@ async def test_many_reads_between_puts_are_sent_in_pieces(
         eviction=Eviction(EvictionPolicy.LRU, max_entries=len(keys) - 5)
     )
     await driver.put("big", "new", b"v")
-    left = driver.engine.shards[0].state.maps.found["big"].entries
+    left = driver.engine.shards[0].state.maps.by_name["big"].entries
     assert set(left) == {"new", *keys[:-6]}
 
 
@@ -167,7 +167,7 @@ async def test_a_log_that_takes_nothing_stops_no_reader_and_loses_no_read(
     assert isinstance(await driver.put("lru", "d", b"v"), Refused)
     recorded.log.refuses = False
     await driver.put("lru", "d", b"v")
-    assert set(driver.engine.shards[0].state.maps.found["lru"].entries) == {"a", "c", "d"}
+    assert set(driver.engine.shards[0].state.maps.by_name["lru"].entries) == {"a", "c", "d"}
 
 
 async def test_a_refused_touch_is_sent_again(
@@ -183,7 +183,7 @@ async def test_a_refused_touch_is_sent_again(
     assert await driver.value("m", "k") == b"v"
     await condition(lambda: len(recorded.operations(MapTouch)) > 2)
     recorded.log.refuses = False
-    idle = driver.engine.shards[0].state.maps.found["m"].idle
+    idle = driver.engine.shards[0].state.maps.by_name["m"].idle
     await condition(lambda: idle["k"].accessed_ms == read_ms)
     sent = len(recorded.operations(MapTouch))
     recorded.clock.advance(10)
@@ -199,7 +199,7 @@ async def test_an_expiry_that_a_read_overtook_removes_nothing(
     """As when another member proposes it, which does not know of the read yet."""
     await driver.put("m", "k", b"v")
     shard = driver.engine.shards[0]
-    seen_ms = shard.state.maps.found["m"].idle["k"].accessed_ms
+    seen_ms = shard.state.maps.by_name["m"].idle["k"].accessed_ms
     recorded.clock.advance(99)
     assert await driver.value("m", "k") == b"v"
     await ticks()
@@ -210,12 +210,12 @@ async def test_an_expiry_that_a_read_overtook_removes_nothing(
     assert outcomes == [None]
     assert await driver.value("m", "k") == b"v"
     await ticks()
-    touched_ms = shard.state.maps.found["m"].idle["k"].accessed_ms
+    touched_ms = shard.state.maps.by_name["m"].idle["k"].accessed_ms
     recorded.clock.advance(99)
     shard.propose(MapExpireIdle("m", "k", touched_ms), outcomes.append, 0)
     shard.propose(MapExpireIdle("m", "missing", touched_ms), outcomes.append, 0)
     await ticks()
-    assert "m" in shard.state.maps.found
+    assert "m" in shard.state.maps.by_name
 
 
 async def test_who_finds_an_entry_idle_is_answered_when_the_log_knows(
@@ -228,7 +228,7 @@ async def test_who_finds_an_entry_idle_is_answered_when_the_log_knows(
     assert outcomes == []
     await condition(lambda: outcomes == [None])
     assert len(recorded.operations(MapExpireIdle)) == 1
-    assert not driver.engine.shards[0].state.maps.found
+    assert not driver.engine.shards[0].state.maps.by_name
 
 
 async def test_an_idle_entry_that_a_late_touch_keeps_is_removed_all_the_same(
@@ -245,7 +245,7 @@ async def test_an_idle_entry_that_a_late_touch_keeps_is_removed_all_the_same(
     driver.engine.shards[0].reads.send_urgent()
     assert await driver.value("m", "k") is None
     assert len(recorded.operations(MapExpireIdle)) == 2
-    assert not driver.engine.shards[0].state.maps.found
+    assert not driver.engine.shards[0].state.maps.by_name
 
 
 async def test_who_finds_an_entry_idle_gets_what_was_written_first(
@@ -267,7 +267,7 @@ async def test_an_idle_entry_is_gone_though_the_log_takes_nothing(
     assert await driver.value("m", "k") is None
     recorded.log.refuses = False
     assert await driver.value("m", "k") is None
-    assert not driver.engine.shards[0].state.maps.found
+    assert not driver.engine.shards[0].state.maps.by_name
 
 
 async def test_an_expiry_before_its_time_removes_nothing(
@@ -275,7 +275,7 @@ async def test_an_expiry_before_its_time_removes_nothing(
 ) -> None:
     await driver.put("m", "k", b"v")
     shard = driver.engine.shards[0]
-    seen_ms = shard.state.maps.found["m"].idle["k"].accessed_ms
+    seen_ms = shard.state.maps.by_name["m"].idle["k"].accessed_ms
     recorded.clock.advance(99.999)
     shard.propose(MapExpireIdle("m", "k", seen_ms), lambda outcome: None, 0)
     await ticks()
@@ -303,7 +303,7 @@ async def test_what_is_noted_of_reads_goes_with_the_entries(
     for number in range(50):
         await driver.put("both", str(number), b"v")
         await driver.value("both", str(number))
-    heard = driver.engine.shards[0].state.maps.found["both"].local_reads
+    heard = driver.engine.shards[0].state.maps.by_name["both"].local_reads
     assert heard is not None
     for number in range(49):
         await driver.remove("both", str(number))
@@ -318,5 +318,5 @@ async def test_touches_go_on_when_passive(recorded: Recorded, driver: Driver) ->
     recorded.clock.advance(30)
     await driver.value("m", "k")
     await ticks()
-    idle = driver.engine.shards[0].state.maps.found["m"].idle
+    idle = driver.engine.shards[0].state.maps.by_name["m"].idle
     assert idle["k"].accessed_ms == recorded.clock.now_ms

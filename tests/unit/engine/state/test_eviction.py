@@ -73,7 +73,7 @@ class Single:
 
     @property
     def keys(self) -> set[str]:
-        found = self.state.maps.found.get("m")
+        found = self.state.maps.by_name.get("m")
         return set() if found is None else set(found.entries)
 
 
@@ -104,7 +104,7 @@ def test_the_victims_are_those_of_the_model(steps: list[tuple[object, ...]]) -> 
     single, model = Single(), BoundedMap()
     for step in steps:
         do(single, model, step)
-        found = single.state.maps.found.get("m")
+        found = single.state.maps.by_name.get("m")
         entries = {} if found is None else found.entries
         assert entries == {k: held.value for k, held in model.held.items()}
         if found is not None and found.order is not None:
@@ -201,7 +201,7 @@ def test_live_bytes_follow_evictions() -> None:
     assert single.state.live_bytes == through_a_snapshot(single.state).live_bytes
     single.apply(MapClear("m"))
     assert single.state.live_bytes == 0
-    assert not single.state.maps.found
+    assert not single.state.maps.by_name
 
 
 def victims(seed_place: int, puts: int) -> Iterable[str]:

@@ -202,8 +202,8 @@ def test_a_new_incarnation_brings_taken_items_back_in_order() -> None:
     state.apply(3, 0, Record(MEMBER, 1, 2, (QueueTake("q"), QueueTake("q"))))
     assert state.queue_size("q") == 1
     state.apply(4, 0, Record(MEMBER, 2, 1, ()))
-    assert [value for _, value, _ in state.queues.found["q"].items] == [b"\x01", b"\x02", b"\x03"]
-    assert len(state.queues.found["q"].in_flight) == 1
+    assert [value for _, value, _ in state.queues.by_name["q"].items] == [b"\x01", b"\x02", b"\x03"]
+    assert len(state.queues.by_name["q"].in_flight) == 1
     assert state.apply(5, 0, Record(MEMBER, 1, 9, (MapClear("m"),))) is None
 
 

@@ -31,7 +31,7 @@ def test_sizes_are_those_of_what_is_there(steps: list[tuple[int, str, bytes, str
                 maps.remove(MapRemove("m", key), b"", 1, 1)
             case _:
                 maps.load(EntryPart("m", key, value, content_type, 0))
-        found = maps.found.get("m")
+        found = maps.by_name.get("m")
         entries = {} if found is None else found.entries
         sizes = {key: value_bytes(stored) for key, stored in entries.items()}
         in_log = sum(len(key) + size + ENTRY_OVERHEAD_BYTES for key, size in sizes.items())

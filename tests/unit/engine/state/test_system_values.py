@@ -101,10 +101,10 @@ def test_what_is_over_is_gone_with_the_next_operation(steps: list[tuple[int, Ope
     for operation, now_ms in applied(steps, state):
         model.apply(operation, now_ms)
         if isinstance(operation, (SystemPut, SystemRemove, SystemExpire)):
-            assert sorted(state.system.found) == [key for key, _ in model.items("", now_ms)]
+            assert sorted(state.system.by_key) == [key for key, _ in model.items("", now_ms)]
             assert not state.system.overdue(now_ms)
     assert through_a_snapshot(state).live_bytes == state.live_bytes
-    for key in list(state.system.found):
+    for key in list(state.system.by_key):
         state.system.remove(SystemRemove(key), MEMBER, 0, 0)
     assert state.live_bytes == 0
 

@@ -51,7 +51,7 @@ async def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keys(directory: Path) -> set[str]:
-    return set(stored(directory / "store").maps.found["m"].entries)
+    return set(stored(directory / "store").maps.by_name["m"].entries)
 
 
 def command(*arguments: object) -> int:

@@ -20,7 +20,7 @@ def hold_backups() -> None:
 
     def held(draft: Draft, *arguments: Any) -> None:
         hold = draft._backup_dir.with_name("hold")
-        while hold.exists() and not draft._interrupted.is_set():
+        while hold.exists() and not draft._interruption.is_set():
             time.sleep(LOOK_PERIOD_S)
         write(draft, *arguments)
 

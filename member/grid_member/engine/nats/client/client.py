@@ -85,7 +85,7 @@ class NatsClient:
         password: What it is to know the user by.
         name: What its reports call this connection.
         max_payload_bytes: The largest payload that is sent, without its headers.
-        changed: Told after each connection was made (True) or lost (False).
+        on_connection: Told after each connection was made (True) or lost (False).
         ping_interval_s: How often a heartbeat is asked for; without one for some two to three
             of them the server counts as gone.
     """
@@ -98,14 +98,14 @@ class NatsClient:
         name: str,
         *,
         max_payload_bytes: int,
-        changed: Callable[[bool], None] | None = None,
+        on_connection: Callable[[bool], None] | None = None,
         ping_interval_s: float = PING_INTERVAL_S,
     ) -> None:
         self._address = address
         self._greeting = greeting(user, password, name)
         self._max_payload_bytes = max_payload_bytes
         self._max_pending_bytes = max_payload_bytes * PENDING_PAYLOADS
-        self._changed = changed
+        self._on_connection = on_connection
         self._ping_interval_s = ping_interval_s
         self._connection: NatsConnection | None = None
         self._running: asyncio.Task[None] | None = None
@@ -324,10 +324,10 @@ class NatsClient:
         return min(self._max_payload_bytes, info.max_payload_bytes - header_bytes)
 
     def _tell(self, connected: bool) -> None:
-        if self._changed is None:
+        if self._on_connection is None:
             return
         try:
-            self._changed(connected)
+            self._on_connection(connected)
         except Exception as error:
             _report("a change of the connection was not taken", error)
 

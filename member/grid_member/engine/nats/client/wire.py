@@ -98,7 +98,7 @@ class Parser:
 
     def __init__(self, max_payload_bytes: int) -> None:
         self._max_payload_bytes = max_payload_bytes
-        self._held: list[bytes] = []
+        self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._needed_bytes = 0
 
@@ -109,20 +109,20 @@ class Parser:
             WireError: This is no NATS, or longer than allowed. The parser is of no use any more,
                 and what came before in these bytes is lost: the connection has to be given up.
         """
-        if self._held:
-            self._held.append(data)
+        if self._pieces:
+            self._pieces.append(data)
             self._held_bytes += len(data)
             if self._held_bytes < self._needed_bytes:
                 return []
-            data = b"".join(self._held)
-            self._held = []
+            data = b"".join(self._pieces)
+            self._pieces = []
         events: list[Event] = []
         try:
             at, self._needed_bytes = self._read(data, events)
         except ValueError as error:
             raise WireError("nats-server sent a line that cannot be read") from error
         if at < len(data):
-            self._held = [data[at:]]
+            self._pieces = [data[at:]]
             self._held_bytes = len(data) - at
         return events
 

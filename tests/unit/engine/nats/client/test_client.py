@@ -54,7 +54,7 @@ def client_of(
         password,
         "test",
         max_payload_bytes=MAX_PAYLOAD_BYTES,
-        changed=None if changes is None else changes.append,
+        on_connection=None if changes is None else changes.append,
         ping_interval_s=ping_interval_s,
     )
 

@@ -29,7 +29,7 @@ def client_at(
     address: Callable[[], tuple[str, int] | None], changed: Callable[[bool], None] | None = None
 ) -> NatsClient:
     return NatsClient(
-        address, "user", "secret", "name", max_payload_bytes=LIMIT_BYTES, changed=changed
+        address, "user", "secret", "name", max_payload_bytes=LIMIT_BYTES, on_connection=changed
     )
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.api import Kept
+    from grid_member.engine.api import Persistence
     from grid_member.engine.replicated.shards import ReplicatedShards
 
 ON_DISK = structures(m=True, q=True)
@@ -45,7 +45,7 @@ IN_MEMORY = structures(m=False, q=False)
 class Client:
     """A connection to the other members, which tell what they agreed on, if they did."""
 
-    def __init__(self, told: Kept | None) -> None:
+    def __init__(self, told: Persistence | None) -> None:
         self._told = told
         self.asked = 0
         self.published: list[bytes] = []
@@ -73,7 +73,7 @@ class Shards:
     whole = True
     only = None
 
-    def __init__(self, told: Kept | None = None) -> None:
+    def __init__(self, told: Persistence | None = None) -> None:
         self.client = Client(told)
         self.disk, self.volatile = self._shard(), self._shard()
         self.durable = [self.disk]
@@ -89,16 +89,16 @@ class Shards:
         shard.start(asyncio.get_running_loop())
         return shard
 
-    async def start(self, own: Kept) -> Agreement:
+    async def start(self, own: Persistence) -> Agreement:
         """Return what a member goes by that starts with such settings."""
         agreement = Agreement(cast("ReplicatedShards", self), self.maps, self.queues)
         await agreement.begin(own)
         return agreement
 
-    async def agreed(self, own: Kept) -> Kept:
+    async def agreed(self, own: Persistence) -> Persistence:
         return kept_by(await self.start(own))
 
-    async def propose(self, prefix: str, kept: Kept) -> None:
+    async def propose(self, prefix: str, kept: Persistence) -> None:
         """Have another member's proposal in the log, and hear of it."""
         put = SystemPut(prefix + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
         self.volatile.propose_system(put, lambda _: None)
@@ -108,10 +108,10 @@ class Shards:
     def lose_memory(self) -> None:
         """Have what was in memory begin anew, and hear of it."""
         former, self.volatile.state = self.volatile.state, State()
-        self.volatile_changed(set(former.system.found))
+        self.volatile_changed(set(former.system.by_key))
 
 
-def kept_by(agreement: Agreement) -> Kept:
+def kept_by(agreement: Agreement) -> Persistence:
     """Return what a member goes by."""
     assert agreement._kept is not None
     return agreement._kept
@@ -196,7 +196,7 @@ def places(cluster: Cluster) -> set[str]:
         "memory" if shard is engine._cluster.volatile else "disk"
         for engine in cluster.engines
         for shard in engine.shards
-        if shard.state.maps.found
+        if shard.state.maps.by_name
     }
 
 
@@ -209,7 +209,7 @@ async def test_who_runs_tells_who_starts_and_agrees_again_when_the_log_was_lost(
     shards.client.listening[SUBJECT]([Message(SUBJECT, b"reply", b"", b"", 1)])
     assert [json.loads(one) for one in shards.client.published] == [running]
     shards.lose_memory()
-    await condition(lambda: bool(shards.volatile.state.system.found))
+    await condition(lambda: bool(shards.volatile.state.system.by_key))
     assert kept_by(agreement) == running
     assert await shards.agreed({"map": {"m": False}, "queue": {}}) == running
 
@@ -233,7 +233,7 @@ async def test_blocks_that_are_added_at_run_time_are_agreed_on() -> None:
     await shards.propose(FURTHER, {"map": {"n": True}, "queue": {}})
     assert shards.maps.shard("n", persistent=False) is shards.disk
     agreement.extend({"map": {"m": True, "n": False}, "queue": {"q": True}})
-    await condition(lambda: len(shards.volatile.state.system.found) == 3)
+    await condition(lambda: len(shards.volatile.state.system.by_key) == 3)
     added = {"map": {"m": True, "n": True}, "queue": {"q": True}}
     assert await shards.agreed({"map": {"n": False}, "queue": {"q": False}}) == added
 
@@ -263,7 +263,7 @@ async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
     async with Cluster(3, tmp_path, structures=ON_DISK) as cluster:
         await cluster.drivers[0].put("m", "k", b"0")
         await cluster.drivers[0].remove("m", "k")
-        assert await _ask_agreement(cluster.engines[1]._cluster) == ON_DISK.kept()
+        assert await _ask_agreement(cluster.engines[1]._cluster) == ON_DISK.persistence()
         await lose_memory(cluster)
         await cluster.engines[2].stop()
         cluster.structures = IN_MEMORY
@@ -325,13 +325,13 @@ async def test_who_does_not_know_all_that_is_on_disk_is_not_the_first_to_propose
     shards.whole = False
     agreement = Agreement(cast("ReplicatedShards", shards), shards.maps, shards.queues)
     assert not await agreement.await_made()
-    beginning = asyncio.ensure_future(agreement.begin(IN_MEMORY.kept()))
+    beginning = asyncio.ensure_future(agreement.begin(IN_MEMORY.persistence()))
     await condition(lambda: shards.client.asked > 1)
     assert not beginning.done()
-    await shards.propose(AGREED, ON_DISK.kept())
+    await shards.propose(AGREED, ON_DISK.persistence())
     await beginning
     assert await agreement.await_made()
-    assert kept_by(agreement) == ON_DISK.kept()
+    assert kept_by(agreement) == ON_DISK.persistence()
 
 
 async def test_who_has_a_part_tells_which_structures_are_in_the_rest() -> None:

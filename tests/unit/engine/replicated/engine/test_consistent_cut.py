@@ -227,7 +227,7 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
             shard for engine in cluster.engines for shard in engine._cluster.replicated_shards
         ]
         # A member that is left alone in a cut holds its answers for as long as its patience.
-        await until(lambda: all(shard.held is None for shard in shards), START_S)
+        await until(lambda: all(shard.held_records is None for shard in shards), START_S)
 
 
 async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
@@ -241,9 +241,9 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
         cluster.engines[0].shards[shard.shard].propose_system(
             SystemPut(MARKER + "open", b"", MARKER_MS), ignore
         )
-        await until(lambda: shard.held is not None)
+        await until(lambda: shard.held_records is not None)
         poll = asyncio.create_task(cluster.drivers[1].poll(FIRST, 10 * START_S))
-        await until(lambda: any(record.operations for record, _ in shard.held or ()))
+        await until(lambda: any(record.operations for record, _ in shard.held_records or ()))
         offer = asyncio.create_task(cluster.drivers[2].offer(FIRST, b"item"))
         await until(lambda: shard.state.queue_size(FIRST) == 1)
         for other in cluster.engines[0]._cluster.replicated_shards:
@@ -257,7 +257,9 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
 
 
 def holds_answers(engine: ClusterEngine, former: ClusterEngine) -> bool:
-    return engine is not former and any(shard.held for shard in engine._cluster.replicated_shards)
+    return engine is not former and any(
+        shard.held_records for shard in engine._cluster.replicated_shards
+    )
 
 
 async def seen(cluster: Cluster, mark: str) -> None:
@@ -266,5 +268,5 @@ async def seen(cluster: Cluster, mark: str) -> None:
         for engine in cluster.engines:
             if not engine.ready:
                 continue
-            while mark not in engine.shards[0].state.system.found:  # noqa: ASYNC110
+            while mark not in engine.shards[0].state.system.by_key:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -56,7 +56,7 @@ def in_contact(cluster: Cluster) -> bool:
 
 def holds_data(shard: Shard) -> bool:
     state = shard.state
-    return bool(state.maps.found or state.queues.found or state.maps.live_bytes
+    return bool(state.maps.by_name or state.queues.by_name or state.maps.live_bytes
                 or state.queues.live_bytes)  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
 def compaction_of(engine: LocalEngine, shard: int) -> bool:
     """Whether a snapshot is being made, or will be."""
     compactor = compactor_of(engine, shard)
-    return compactor._task is not None or compactor._held is not None
+    return compactor._task is not None or compactor._snapshots is not None
 
 
 async def alike(cluster: Cluster, members: Sequence[int] = range(SIZE)) -> None:

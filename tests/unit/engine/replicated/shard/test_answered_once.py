@@ -140,8 +140,8 @@ class Asked:
             self.shard.reload()
 
     def hold(self) -> None:
-        if self.shard.held is None:
-            self.shard.held = []
+        if self.shard.held_records is None:
+            self.shard.held_records = []
         elif self.chance.random() < 0.5:
             self.shard.release()
         else:

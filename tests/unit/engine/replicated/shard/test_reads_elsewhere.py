@@ -51,7 +51,7 @@ class Written(Proposals):
 
     @property
     def found(self) -> MapData:
-        return self.shard.state.maps.found["m"]
+        return self.shard.state.maps.by_name["m"]
 
     def over(self, now_ms: int) -> object:
         return self.shard.state.maps.expiry(self.found, "m", "k", now_ms)

@@ -282,10 +282,10 @@ async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> 
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 
-    def arrived(shard: Shard, names: set[str]) -> None:
+    def on_arrival(shard: Shard, names: set[str]) -> None:
         raise ValueError("planted")
 
-    proposals = Proposals(arrived)
+    proposals = Proposals(on_arrival)
     await proposals.propose("offered", QueueOffer("q", b"v", None, 9))
     proposals.come_back()
     assert proposals.answers["offered"] is True

@@ -31,7 +31,7 @@ def only_about_the_cluster(state: State) -> bool:
     assert state.system.get("key", 0) == b"value"
     assert state.cluster_state is ClusterState.FROZEN
     assert OTHER in state.members
-    return not (state.maps.found or state.queues.found or state.queues.arrivals)
+    return not (state.maps.by_name or state.queues.by_name or state.queues.arrivals)
 
 
 def test_an_image_of_everything_is_read_without_data() -> None:

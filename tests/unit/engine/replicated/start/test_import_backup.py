@@ -114,7 +114,7 @@ async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
         assert sum(engine.imported for engine in cluster.engines) == 1
         for engine in cluster.engines:
             assert held_by(engine) == expected
-            assert sum(bool(shard.state.maps.found) for shard in engine._cluster.durable) > 1
+            assert sum(bool(shard.state.maps.by_name) for shard in engine._cluster.durable) > 1
         draft = open_draft(tmp_path / "of-three", tmp_path / "members" / "m1")
         snapshots = await cluster.engines[1].moment()
         place = draft.write(snapshots, MEMBER, CREATED_MS, lambda _: None)

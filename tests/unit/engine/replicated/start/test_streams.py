@@ -347,7 +347,7 @@ async def test_what_a_copy_lacked_is_forgotten_when_the_log_was_read_from_anothe
     begin.leaders.known.update(one.name for one in ALL)
     begin.failures = {STREAMS[1].name: [LackingError(STREAMS[1].name, "m1-0123abcd-0123ab")]}
     running = asyncio.ensure_future(begin.run())
-    await until(lambda: begin.damage.told)
+    await until(lambda: begin.damage.report)
     await running
     assert begin.told == [f"no copy of {STREAMS[1].name} could be read to its end yet"]
-    assert begin.damage.told is None
+    assert begin.damage.report is None

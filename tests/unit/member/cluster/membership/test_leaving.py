@@ -31,8 +31,8 @@ class Moving:
         self.told: Callable[[Evacuation], None] = lambda _: None
         self.moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
-        self.told = told
+    async def evacuate(self, report: Callable[[Evacuation], None]) -> None:
+        self.told = report
         await self.moved
 
 

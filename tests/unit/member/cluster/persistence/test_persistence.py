@@ -88,7 +88,7 @@ class Gate:
         def held(draft: Draft, *arguments: object) -> None:
             self.reached.set()
             while not self.open.wait(0.002):
-                if draft._interrupted.is_set():
+                if draft._interruption.is_set():
                     break
             real(draft, *arguments)  # type: ignore[arg-type]
 
