@@ -24,10 +24,10 @@ CLASS_LINES: Final = {
     "grid_member.engine.local.engine.LocalEngine": 574,
     "grid_member.engine.replicated.engine.ClusterEngine": 916,
     "grid_member.engine.replicated.lite_engine.LiteEngine": 1099,
-    "grid_member.engine.replicated.part_engine.PartEngine": 1399,
+    "grid_member.engine.replicated.part_engine.PartEngine": 1400,
     # The shards of one member and of several, likewise.
-    "grid_member.engine.replicated.shard.ReplicatedShard": 811,
-    "grid_member.engine.replicated.system_shard.SystemShard": 825,
+    "grid_member.engine.replicated.shard.ReplicatedShard": 820,
+    "grid_member.engine.replicated.system_shard.SystemShard": 834,
     # A connection of the fast path, and what it answers.
     "grid_member.http.fastpath.connection.FastPathConnection": 710,
 }

@@ -27,7 +27,7 @@ class Healing:
 
     def __init__(self, cluster: Cluster, member: int, shard: int) -> None:
         self._client = cluster.engines[member].client
-        self._shard = shard
+        self._number = shard
         self._shard = cluster.engines[member]._cluster.replicated_shards[shard]
         self._begun_s = 0.0
         self._sequence = 0
@@ -60,7 +60,7 @@ class Healing:
         if phase in self.phases:
             return
         with contextlib.suppress(NatsError):
-            info = await ask_successfully(self._client, f"STREAM.INFO.shard-{self._shard}")
+            info = await ask_successfully(self._client, f"STREAM.INFO.shard-{self._number}")
             replicas = info["cluster"].get("replicas") or []
             if info["cluster"].get("leader") and any(one["active"] < 10**9 for one in replicas):
                 self._note(phase)

@@ -1,4 +1,4 @@
-"""Members whose logs are replaced by snapshots all the time: all hold the same, whoever was away."""
+"""Members whose logs are replaced by snapshots all the time: all hold the same data in the end."""
 
 from __future__ import annotations
 

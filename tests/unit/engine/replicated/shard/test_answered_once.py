@@ -32,11 +32,11 @@ PATIENCE_S = 0.05
 class WildLog(HandLog):
     """A log that may turn out to be damaged, as the real one does."""
 
-    shard: ReplicatedShard
+    receiver: ReplicatedShard
 
     def append(self, record: Record) -> None:
         if self.damaged:
-            asyncio.get_running_loop().call_soon(self.shard.take_unknown, [record], DAMAGED)
+            asyncio.get_running_loop().call_soon(self.receiver.take_unknown, [record], DAMAGED)
         else:
             super().append(record)
 
@@ -44,7 +44,7 @@ class WildLog(HandLog):
         super().fail(error)
         self.damaged, self.refusal = True, DAMAGED
         loop = asyncio.get_running_loop()
-        loop.call_soon(lambda: self.shard.take_unknown(self.withdraw(), DAMAGED))
+        loop.call_soon(lambda: self.receiver.take_unknown(self.withdraw(), DAMAGED))
 
     def lose_all(self) -> None:
         """Begin anew, as a stream in memory whose servers all ended at once."""
@@ -58,7 +58,8 @@ class Asked:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.log = WildLog()
-        self.shard = self.log.shard = ReplicatedShard(self.log, OWN, 1, lambda shard, names: None)
+        self.shard = ReplicatedShard(self.log, OWN, 1, lambda shard, names: None)
+        self.log.receiver = self.shard
         self.shard.replay()
         self.shard.start(asyncio.get_running_loop())
         self.answers: Counter[int] = Counter()
