@@ -89,8 +89,8 @@ async def polling(
 
 def in_flight(member: RunningMember) -> int:
     """Return how many items are neither confirmed nor returned."""
-    lane = member.engine._queue_lane("default")  # type: ignore[attr-defined]
-    queue = lane.state.queues.found.get("default")
+    shard = member.engine._queue_shard("default")  # type: ignore[attr-defined]
+    queue = shard.state.queues.found.get("default")
     return 0 if queue is None else len(queue.in_flight)
 
 
