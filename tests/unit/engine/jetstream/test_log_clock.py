@@ -53,13 +53,13 @@ async def test_each_jump_of_the_clock_is_told_once(
     turned.turned_s = HOUR_S
     turned.write(3)
     (ahead,) = told(caplog)
-    assert "lane 0" in ahead
+    assert "shard 0" in ahead
     assert "3600 s ahead" in ahead
     assert "check the clocks of the machines" in ahead
     turned.turned_s = 0
     turned.write(3)
     (_, back) = told(caplog)
-    assert "lane 0" in back
+    assert "shard 0" in back
     assert "back by 3600 s" in back
     assert "check the clocks of the machines" in back
 

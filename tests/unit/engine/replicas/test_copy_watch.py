@@ -88,10 +88,10 @@ class World:
         await self.look()
         return self.watch.trouble
 
-    def named(self) -> frozenset[str]:
+    def present_servers(self) -> frozenset[str]:
         return frozenset({"own", "b", "c", "d", "e"})
 
-    def described(self, servers: frozenset[str]) -> str:
+    def describe(self, servers: frozenset[str]) -> str:
         return ", ".join(sorted(servers))
 
     def members(self, servers: frozenset[str]) -> int:

@@ -69,4 +69,4 @@ async def test_a_member_that_was_left_alone_stops_and_says_what_may_not_be_done(
         await asyncio.sleep(0)
         await asyncio.wait_for(cluster.engines[0].stop(), PATIENCE_S)
         assert isinstance(await unconfirmed, Refused)
-        assert "1 operations of lane" in caplog.text
+        assert "1 operations of shard" in caplog.text

@@ -173,7 +173,7 @@ async def test_a_stop_does_not_wait_for_what_only_asks_for_a_quorum(
     await condition(lambda: len(proposals.log.sent) > sent + 2)
     assert not proposals.shard.busy
     await asyncio.wait_for(proposals.shard.settle(), 1)
-    assert "1 operations of lane 0 may not be done" in caplog.text
+    assert "1 operations of shard 0 may not be done" in caplog.text
     await proposals.shard.close()
     sent = len(proposals.log.sent)
     await probed()

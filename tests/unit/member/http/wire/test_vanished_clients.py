@@ -90,7 +90,7 @@ async def polling(
 def in_flight(member: RunningMember) -> int:
     """Return how many items are neither confirmed nor returned."""
     shard = member.engine._queue_shard("default")  # type: ignore[attr-defined]
-    queue = shard.state.queues.found.get("default")
+    queue = shard.state.queues.by_name.get("default")
     return 0 if queue is None else len(queue.in_flight)
 
 
