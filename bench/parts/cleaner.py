@@ -1,4 +1,4 @@
-"""What replacing their logs by images costs members under load, and what it bounds."""
+"""What replacing their logs by snapshots costs members under load, and what it bounds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SECONDS: Final = 10
 """Of a run, at least: in less a log may not get large enough to be replaced."""
 BAR: Final = 0.8
 _WITHOUT: Final = "never cleaned"
-_IMAGE: Final = "is replaced by an image"
+SNAPSHOT_LOG_LINE: Final = "is replaced by a snapshot"
 """What a member logs of each that it makes."""
 _MEANING: Final = (
     "Three members in memory, values of {value} bytes in {keys:,} keys, runs of {seconds} s, in "
-    "turns with three that never replace a log by an image. A log is due when it has 64 MiB and is "
-    "more than twice as large as what lives: under POST that comes every few seconds."
+    "turns with three that never replace a log by a snapshot. A log is due when it has 64 MiB and "
+    "is more than twice as large as what lives: under POST that comes every few seconds."
 )
 
 
@@ -53,14 +53,14 @@ def measured(options: Options) -> list[Section]:
                     )
         seen = alternate(contenders, options.rounds)
         weights = {whose: _mebibytes(members) for whose, members in both.items()}
-        images = _images(cleaned, others)
+        snapshots = _snapshots(cleaned, others)
     verdicts = [
         at_least(f"{name} connections: cleaned ÷ {_WITHOUT}", seen[name], seen[_other(name)], BAR)
         for name in names
     ]
     notes = [
         cost_table(list(seen.values())),
-        f"Logs were replaced by images {images} times, and never in those that are {_WITHOUT}. "
+        f"Logs were replaced by snapshots {snapshots} times, never in those that are {_WITHOUT}. "
         f"Afterwards the largest nats-server has {weights['']:,.0f} MiB in memory, where the logs "
         f"are {_WITHOUT} {weights[f', {_WITHOUT}']:,.0f} MiB.",
     ]
@@ -72,15 +72,15 @@ def _other(name: str) -> str:
     return f"{name}, {_WITHOUT}"
 
 
-def _images(cleaned: Members, others: Members) -> int:
-    """Return how many images were made.
+def _snapshots(cleaned: Members, others: Members) -> int:
+    """Return how many snapshots were made.
 
     Raises:
         BenchError: it was none, or the others made some: nothing was compared.
     """
-    made, unwanted = cleaned.count(_IMAGE), others.count(_IMAGE)
+    made, unwanted = cleaned.count(SNAPSHOT_LOG_LINE), others.count(SNAPSHOT_LOG_LINE)
     if unwanted or not made:
-        raise BenchError(f"{made} images of the cleaned logs, {unwanted} of those {_WITHOUT}")
+        raise BenchError(f"{made} snapshots of the cleaned logs, {unwanted} of those {_WITHOUT}")
     return made
 
 

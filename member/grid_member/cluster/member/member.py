@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 UNJOINED_VERSION: Final = "0.0"
 UNCOPIED: Final = "this member's copies of the data are being made"
 UNLEASED: Final = (
-    "the others have not confirmed a heartbeat of this member since it answers again: no queue "
+    "the others have not confirmed a sign of life of this member since it answers again: no queue "
     "can be polled yet"
 )
 _log: Final = logging.getLogger("grid.member")

@@ -69,8 +69,8 @@ class Queues:
 
     def takers(self) -> set[bytes]:
         """Return the members that have items in flight."""
-        in_flight = (queue.in_flight for queue in self.by_name.values() if queue.in_flight)
-        return {taker for in_flight in in_flight for _, taker, _ in in_flight.values()}
+        deliveries = (queue.in_flight for queue in self.by_name.values() if queue.in_flight)
+        return {taker for items in deliveries for _, taker, _ in items.values()}
 
     def snapshot(self) -> dict[str, tuple[list[QueuedItem], list[InFlightItem]]]:
         """Return copies of everything that a snapshot keeps."""

@@ -61,8 +61,8 @@ async def carry_out_once(
     """Carry out a management call, or answer what it was answered first under its key.
 
     A call without the header is carried out. One whose key is under way waits for that; a start
-    call is not carried out then. To be run to its end (see `unattended`), so that a client that
-    leaves does not stop a call half-way.
+    call is not carried out then. To be run to its end (see `background_calls`), so that a client
+    that leaves does not stop a call half-way.
     """
     keys = call.request.headers.getall(HEADER, [])
     if not keys:

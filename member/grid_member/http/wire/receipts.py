@@ -1,7 +1,7 @@
 """Whether clients got the items that they had waited for: their kernels acknowledge what they have.
 
     item sent ─▶ acknowledged: confirmed
-              └▶ connection lost, or nothing acknowledged for UNHEARD_S: back where it stood
+              └▶ connection lost, or nothing acknowledged for SILENCE_S: back where it stood
 
 A machine that vanishes, or a firewall that forgets a connection, ends nothing: what is written to
 such a connection goes to the kernel and no further. A client that has just sent its request is
