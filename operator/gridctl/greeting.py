@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.names import PASSWORD_KEY, TLS_AUTHORITY_KEY, identity_secret_name
 from grid_operator.api.network import EndpointGroupName
-from grid_operator.ports.local_secrets import secret_directory
+from grid_operator.ports.local.secret_files import secret_directory
 from grid_operator.render.secrets import IDENTITY_USER
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from grid_operator.api.names import API_VERSION, KIND, PLURAL, statefulset_name
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, OperatorError
-from grid_operator.ports.kube import KubeClient, collection_path, object_path
-from grid_operator.ports.kube_rest import MERGE_TYPE, KubeRest
+from grid_operator.ports.kubernetes.client import KubeClient, collection_path, object_path
+from grid_operator.ports.kubernetes.rest import MERGE_TYPE, KubeRest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -20,9 +20,9 @@ from pydantic.alias_generators import to_camel
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.names import MANAGEMENT_PORT, MEMBERS_PORT
 from grid_operator.api.phase import is_at_rest
-from grid_operator.ports.local import LocalKube
-from grid_operator.ports.local_program import LocalHost
-from grid_operator.ports.member import MemberClient
+from grid_operator.ports.local.object_store import LocalKube
+from grid_operator.ports.local.program import LocalHost
+from grid_operator.ports.members.client import MemberClient
 from grid_operator.reconcile.queue import WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, Surroundings, utc_now
 from grid_operator.reconcile.refusal import previous_status

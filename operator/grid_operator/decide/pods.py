@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import MEMBER_CONTAINER, REVISION_LABEL
+from grid_operator.decide.children.departure import is_terminating
 from grid_operator.decide.containers import (
     container_status,
     has_begun,
     others_problems,
     own_problem,
 )
-from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.words import printable, with_reason
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.conditions import ConditionStatus, ConditionType, find_condition
 from grid_operator.api.names import MEMBER_CONTAINER, RESTORE_CONTAINER, statefulset_name
+from grid_operator.decide.children.departure import is_terminating
 from grid_operator.decide.containers import container_status, has_begun
-from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.pods import is_unscheduled, pod_name
 from grid_operator.decide.situation import moment, since
 from grid_operator.decide.words import printable

@@ -11,8 +11,8 @@ from grid_operator.api.names import (
     management_secret_name,
     statefulset_name,
 )
-from grid_operator.decide.admission import unsettled
-from grid_operator.decide.departure import going, is_terminating
+from grid_operator.decide.children.admission import unsettled
+from grid_operator.decide.children.departure import going, is_terminating
 from grid_operator.decide.model import STARTING, MemberProblem
 from grid_operator.decide.pods import (
     by_ordinal,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
-from grid_operator.decide.departure import going, is_terminating
+from grid_operator.decide.children.departure import going, is_terminating
 from grid_operator.decide.model import STARTING, MemberProblem, MemberView
 from grid_operator.decide.pods import (
     by_ordinal,

@@ -10,7 +10,7 @@ from grid_operator.api.status import (
     GridClusterStatus,
     MemberStatus,
 )
-from grid_operator.decide import abnormal, aspects, verdicts
+from grid_operator.decide.conditions import abnormal, aspects, verdicts
 from grid_operator.decide.model import MemberView
 from grid_operator.decide.pods import is_ready, pod_name
 from grid_operator.decide.words import agreed, camel_case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from grid_operator.decide.departure import is_terminating
+from grid_operator.decide.children.departure import is_terminating
 from grid_operator.decide.model import MemberProblem
 from grid_operator.decide.pods import has_no_process, pod_name
 from grid_operator.decide.roll import gate_obstacle

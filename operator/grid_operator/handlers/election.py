@@ -7,12 +7,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Deposed, OperatorError, Rejected
-from grid_operator.ports.lease import RETRY_S
+from grid_operator.ports.kubernetes.lease import RETRY_S
 
 if TYPE_CHECKING:
     import random
 
-    from grid_operator.ports.lease import Lease
+    from grid_operator.ports.kubernetes.lease import Lease
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_operator.handlers.hearing import Hearing
-    from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
+    from grid_operator.ports.kubernetes.watch import ObjectMeta, WatchTarget
     from grid_operator.ports.metrics import OperatorMetrics
     from grid_operator.reconcile.queue import WorkQueue
 

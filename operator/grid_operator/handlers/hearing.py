@@ -18,7 +18,7 @@ from grid_operator.ports.metrics import DEFECT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_operator.ports.kube_watch import WatchTarget
+    from grid_operator.ports.kubernetes.watch import WatchTarget
     from grid_operator.ports.metrics import OperatorMetrics
 
 LOG: Final = logging.getLogger(__name__)

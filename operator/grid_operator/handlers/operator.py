@@ -30,11 +30,11 @@ from grid_operator.handlers.serving import (
 from grid_operator.handlers.settings import make_settings
 from grid_operator.handlers.watching import WatchPace, run_watches, watch_targets
 from grid_operator.ports.clock import steady_s
-from grid_operator.ports.kube import KubeClient
-from grid_operator.ports.kube_rest import KubeRest
-from grid_operator.ports.kube_watch import KubeWatch
-from grid_operator.ports.lease import REQUEST_TIMEOUT_S, Lease, LeaseName
-from grid_operator.ports.member import MemberClient
+from grid_operator.ports.kubernetes.client import KubeClient
+from grid_operator.ports.kubernetes.lease import REQUEST_TIMEOUT_S, Lease, LeaseName
+from grid_operator.ports.kubernetes.rest import KubeRest
+from grid_operator.ports.kubernetes.watch import KubeWatch
+from grid_operator.ports.members.client import MemberClient
 from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.queue import WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, Surroundings

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, PLURAL
 from grid_operator.ports.errors import Conflict, OperatorError, Silent, Unavailable
-from grid_operator.ports.kube import LABELLED_KINDS
-from grid_operator.ports.kube_watch import GRACE_S, REQUEST_S, WatchTarget
+from grid_operator.ports.kubernetes.client import LABELLED_KINDS
+from grid_operator.ports.kubernetes.watch import GRACE_S, REQUEST_S, WatchTarget
 
 if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from grid_operator.handlers.hearing import Hearing, WatchState
-    from grid_operator.ports.kube_watch import KubeWatch, ObjectMeta, WatchEvent
+    from grid_operator.ports.kubernetes.watch import KubeWatch, ObjectMeta, WatchEvent
 
 LOG: Final = logging.getLogger(__name__)
 

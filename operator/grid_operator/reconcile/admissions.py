@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.objects import ObjectRef
-from grid_operator.decide.admission import admitted_fields, object_name, with_admitted
+from grid_operator.decide.children.admission import admitted_fields, object_name, with_admitted
 from grid_operator.reconcile.writing import would_differ, write_child
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from grid_operator.api.names import (
 )
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.api import MemberAccess
-from grid_operator.ports.member_address import is_encrypted
+from grid_operator.ports.members.address import is_encrypted
 from grid_operator.render.context import RenderContext, SecretContent
 from grid_operator.render.record import read_record
 from grid_operator.render.secrets import complete_secrets, named_secrets, secret_content

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import CLUSTER_LABEL, KIND, statefulset_name
 from grid_operator.api.objects import KubeObject, ObjectRef, other_manager
-from grid_operator.decide.departure import former
+from grid_operator.decide.children.departure import former
 from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.refusal import RefusalReason
 

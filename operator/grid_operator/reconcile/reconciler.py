@@ -17,8 +17,8 @@ from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.names import SHUTDOWN_FINALIZER, data_claim_name
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.api.phase import is_restoring
+from grid_operator.decide.children.drift import is_same_rendering
 from grid_operator.decide.decision import decide
-from grid_operator.decide.drift import is_same_rendering
 from grid_operator.decide.events import drift_event
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.objects import ObjectRef
-from grid_operator.decide.drift import differences
+from grid_operator.decide.children.drift import differences
 from grid_operator.ports.errors import Conflict, Rejected, Unavailable
-from grid_operator.ports.kube_rest import INVALID
+from grid_operator.ports.kubernetes.rest import INVALID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.decide.drift import Difference
+    from grid_operator.decide.children.drift import Difference
     from grid_operator.ports.api import Kube
 
 INDEX_DIGITS: Final = 10

@@ -13,7 +13,7 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.calls import CallDone, Endpoint
 from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.errors import Conflict, OperatorError
-from grid_operator.ports.kube import is_child
+from grid_operator.ports.kubernetes.client import is_child
 from tests.unit.operator.api_server import applied, patched, stored
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from grid_operator.api.conditions import ProgressingReason, timestamp
 from grid_operator.api.phase import is_restoring
 from grid_operator.api.status import BackupStatus, OperationOutcome
 from grid_operator.decide import requests as asked
-from grid_operator.decide.departure import going, is_terminating
+from grid_operator.decide.children.departure import going, is_terminating
 from grid_operator.decide.operations import (
     apply_live,
     backup,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.departure import is_terminating
+from grid_operator.decide.children.departure import is_terminating
 from grid_operator.decide.operations.journal import (
     Move,
     advance,

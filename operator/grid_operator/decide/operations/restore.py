@@ -15,8 +15,8 @@ from grid_operator.api.names import RENDERED_HASH_ANNOTATION, RESTORE_CONTAINER
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.children.departure import former, is_terminating
 from grid_operator.decide.containers import container_status, exit_code, has_begun, last_words
-from grid_operator.decide.departure import former, is_terminating
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
 from grid_operator.decide.pods import newest, pod_name, pod_problem, with_reports
 from grid_operator.decide.words import with_reason

@@ -17,7 +17,7 @@ from grid_operator.api.names import data_claim_name, statefulset_name
 from grid_operator.api.phase import Step, last_ordinal
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.departure import former, is_overdue, node_name
+from grid_operator.decide.children.departure import former, is_overdue, node_name
 from grid_operator.decide.operations.journal import Move, advance, attempt, begin, finish, wait
 from grid_operator.decide.pods import has_no_process, pod_name, ready_changed
 from grid_operator.decide.roll import disruption_obstacle, gate_obstacle, is_parked

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.departure import is_overdue
+from grid_operator.decide.children.departure import is_overdue
 from grid_operator.decide.operations.change_state import member_word
 from grid_operator.decide.operations.journal import (
     Move,

@@ -17,7 +17,7 @@ from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.departure import is_overdue
+from grid_operator.decide.children.departure import is_overdue
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, tell, wait
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.situation import IN_TRANSITION, PASSIVE, since

@@ -9,7 +9,7 @@ import yaml
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import PLURAL
 from grid_operator.handlers.ending import STOP_LIMIT_S
-from grid_operator.ports.kube import CHILD_KINDS
+from grid_operator.ports.kubernetes.client import CHILD_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,9 +26,9 @@ import aiohttp
 
 from grid_operator.ports.clock import steady_s
 from grid_operator.ports.errors import OperatorError
-from grid_operator.ports.kube import KubeClient
-from grid_operator.ports.kube_rest import KubeRest
-from grid_operator.ports.member import MemberClient
+from grid_operator.ports.kubernetes.client import KubeClient
+from grid_operator.ports.kubernetes.rest import KubeRest
+from grid_operator.ports.members.client import MemberClient
 from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, Surroundings
 
 if TYPE_CHECKING:

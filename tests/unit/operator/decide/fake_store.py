@@ -12,7 +12,7 @@ from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide import decide
 from grid_operator.decide.calls import CallDone, CallOutcome, MemberCall
-from grid_operator.decide.drift import differences
+from grid_operator.decide.children.drift import differences
 from grid_operator.decide.model import Decision, Desired, MemberProblem, MemberView, Observed
 from grid_operator.decide.operations.journal import record_outcome
 from grid_operator.render import desired_state, read_record

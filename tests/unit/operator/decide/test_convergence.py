@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_operator.api.objects import KubeObject, ObjectRef
-from grid_operator.decide.drift import differences
+from grid_operator.decide.children.drift import differences
 from grid_operator.render import render_children
 from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster
 from tests.unit.operator.decide.fake_store import FakeStore

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from grid_operator.decide.drift import differences
+from grid_operator.decide.children.drift import differences
 from grid_operator.reconcile.writing import write_child
 from tests.unit.operator.api.clusters import render
 from tests.unit.operator.api.pods import container, pod

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grid_operator.decide.validate import find_problem
-from grid_operator.ports.local_program import LocalHost, process_spec
-from grid_operator.ports.local_set import make_pod
+from grid_operator.ports.local.controllers import make_pod
+from grid_operator.ports.local.program import LocalHost, process_spec
 from grid_operator.render import complete_secrets, render_children
 from tests.unit.gridctl.running import Up, until
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster

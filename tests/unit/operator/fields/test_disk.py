@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_operator.ports.local_program import LocalHost, program_of
+from grid_operator.ports.local.program import LocalHost, program_of
 from grid_operator.render import render_children
 from tests.unit.engine.backed_up import damage_log
 from tests.unit.gridctl.running import until

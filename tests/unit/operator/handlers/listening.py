@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from grid_operator.handlers.hearing import Hearing
 from grid_operator.handlers.watching import WatchPace, run_watches, watch_targets
-from grid_operator.ports.kube_rest import Credentials
-from grid_operator.ports.kube_watch import KubeWatch
+from grid_operator.ports.kubernetes.rest import Credentials
+from grid_operator.ports.kubernetes.watch import KubeWatch
 from grid_operator.ports.metrics import OperatorMetrics
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.watch_api import WatchApi
@@ -19,7 +19,7 @@ from tests.unit.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
+    from grid_operator.ports.kubernetes.watch import ObjectMeta, WatchTarget
 
 A, B = (f"/apis/gridcluster.io/v1alpha1/namespaces/{name}/gridclusters" for name in "ab")
 PACE = WatchPace(

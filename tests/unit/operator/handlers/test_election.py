@@ -10,7 +10,7 @@ from grid_operator.handlers.election import Election
 from grid_operator.ports.errors import Deposed, Rejected, Unavailable
 
 if TYPE_CHECKING:
-    from grid_operator.ports.lease import Lease
+    from grid_operator.ports.kubernetes.lease import Lease
 
 QUICK_S = 0.02
 

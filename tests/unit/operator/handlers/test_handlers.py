@@ -29,8 +29,8 @@ from grid_operator.handlers.serving import (
 from grid_operator.handlers.settings import make_settings
 from grid_operator.handlers.watching import watch_targets
 from grid_operator.ports.errors import Rejected
-from grid_operator.ports.kube import LABELLED_KINDS
-from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
+from grid_operator.ports.kubernetes.client import LABELLED_KINDS
+from grid_operator.ports.kubernetes.watch import ObjectMeta, WatchTarget
 from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.queue import QueueLimits, WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey

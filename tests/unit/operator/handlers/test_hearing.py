@@ -18,7 +18,7 @@ from grid_operator.handlers.hearing import (
 from grid_operator.handlers.operator import RELEASE_S, STOP_S
 from grid_operator.handlers.watching import WatchPace
 from grid_operator.ports.errors import Conflict, Rejected, Silent, Unavailable, Unheard
-from grid_operator.ports.kube_watch import WatchTarget
+from grid_operator.ports.kubernetes.watch import WatchTarget
 from grid_operator.ports.metrics import OperatorMetrics
 
 MINUTE_S = 60.0

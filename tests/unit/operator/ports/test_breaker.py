@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from grid_operator.ports import breaker as rules
-from grid_operator.ports.breaker import Breaker
+from grid_operator.ports.members import breaker as rules
+from grid_operator.ports.members.breaker import Breaker
 
 
 class Clock:

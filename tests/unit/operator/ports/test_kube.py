@@ -13,8 +13,8 @@ from aiohttp import web
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.model import ClusterEvent
 from grid_operator.ports.errors import Conflict, Deposed, OperatorError, Rejected, Unavailable
-from grid_operator.ports.kube import KubeClient
-from grid_operator.ports.kube_rest import KubeRest
+from grid_operator.ports.kubernetes.client import KubeClient
+from grid_operator.ports.kubernetes.rest import KubeRest
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.serving import serving
 

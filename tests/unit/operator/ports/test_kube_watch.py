@@ -10,8 +10,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from grid_operator.ports.kube_rest import KubeRest
-from grid_operator.ports.kube_watch import KubeWatch, WatchTarget
+from grid_operator.ports.kubernetes.rest import KubeRest
+from grid_operator.ports.kubernetes.watch import KubeWatch, WatchTarget
 from tests.unit.member.security.certificates import Authority
 from tests.unit.operator.watch_api import WatchApi
 

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_operator.ports.errors import Conflict, OperatorError, Rejected, Unavailable
-from grid_operator.ports.kube_rest import KubeRest
-from grid_operator.ports.lease import DURATION_S, RENEW_LIMIT_S, RETRY_S, Lease, LeaseName
+from grid_operator.ports.kubernetes.lease import (
+    DURATION_S,
+    RENEW_LIMIT_S,
+    RETRY_S,
+    Lease,
+    LeaseName,
+)
+from grid_operator.ports.kubernetes.rest import KubeRest
 from tests.unit.operator.fake_api import FakeApi
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_operator.ports.errors import Rejected
-from grid_operator.ports.local_job import JobProcess
-from grid_operator.ports.local_program import LocalHost, expanded, process_spec, program_of
+from grid_operator.ports.local.job import JobProcess
+from grid_operator.ports.local.program import LocalHost, expanded, process_spec, program_of
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

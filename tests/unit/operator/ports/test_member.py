@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from grid_operator.decide.model import MemberOperation, MemberProblem, MemberView, StructureUse
-from grid_operator.ports import member_wire
 from grid_operator.ports.api import MemberAccess
-from grid_operator.ports.breaker import TRIPPED_AFTER
-from grid_operator.ports.member import MemberClient
-from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
+from grid_operator.ports.members import wire as member_wire
+from grid_operator.ports.members.breaker import TRIPPED_AFTER
+from grid_operator.ports.members.client import MemberClient
+from grid_operator.ports.members.wire import BODY_LIMIT_BYTES
 from tests.unit.serving import listening
 
 PASSWORD = "pass:wörd-that-nobody-may-see"

@@ -17,12 +17,12 @@ from grid_member.cluster.persistence.rescue import JUST_STARTED
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.model import MemberProblem
-from grid_operator.ports import breaker as breaking
 from grid_operator.ports.api import MemberAccess
-from grid_operator.ports.breaker import Breaker
-from grid_operator.ports.member import SILENT, MemberClient
-from grid_operator.ports.member_call import call_body, call_outcome, call_timeout_s
-from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
+from grid_operator.ports.members import breaker as breaking
+from grid_operator.ports.members.breaker import Breaker
+from grid_operator.ports.members.call import call_body, call_outcome, call_timeout_s
+from grid_operator.ports.members.client import SILENT, MemberClient
+from grid_operator.ports.members.wire import BODY_LIMIT_BYTES
 from grid_operator.reconcile.queue import QueueLimits
 from tests.unit.operator.ports.test_member import (
     POD,

@@ -11,8 +11,8 @@ import pytest
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.api import MemberAccess
-from grid_operator.ports.member import MemberClient
-from grid_operator.ports.member_trust import FORMER_TRUSTED_S, MemberTrust
+from grid_operator.ports.members.client import MemberClient
+from grid_operator.ports.members.trust import FORMER_TRUSTED_S, MemberTrust
 from tests.unit.engine.backed_up import damage_log
 from tests.unit.member.running import MemberProcess, configuration
 from tests.unit.member.security.certificates import Authority

@@ -10,7 +10,7 @@ import pytest
 from grid_operator.api.names import MANAGED_BY_LABEL
 from grid_operator.api.objects import ObjectRef
 from grid_operator.ports.errors import NotReady
-from grid_operator.ports.kube import is_child
+from grid_operator.ports.kubernetes.client import is_child
 from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S
 from tests.unit.operator.fake_kube import FakeKube, cluster_object
 from tests.unit.operator.reconcile.test_reconciler import KEY, NOW, make, settle

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.conditions import ConditionType
-from grid_operator.decide.departure import OVERDUE_S
+from grid_operator.decide.children.departure import OVERDUE_S
 from tests.unit.operator.decide.several.leaving import (
     SILENT,
     Leavers,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_operator.api.conditions import ConditionType, find_condition
-from grid_operator.decide.departure import OVERDUE_S, going
+from grid_operator.decide.children.departure import OVERDUE_S, going
 from tests.unit.operator.decide.fake_store import START, FakeStore, make_pod
 from tests.unit.operator.decide.several.leaving import Leavers, step_of
 from tests.unit.operator.decide.several.test_several import three

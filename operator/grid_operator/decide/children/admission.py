@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.status import AdmittedField
-from grid_operator.decide.drift import Difference, differences
+from grid_operator.decide.children.drift import Difference, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

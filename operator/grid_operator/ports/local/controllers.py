@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.local_pod import PodProcess
+    from grid_operator.ports.local.pod import PodProcess
 
 _RUNNING: Final[KubeObject] = {"running": {}}
 _BETWEEN_TWO: Final[KubeObject] = {"waiting": {"reason": "CrashLoopBackOff"}}

@@ -18,7 +18,7 @@ from grid_operator.api.names import (
 )
 from grid_operator.api.objects import KubeObject, ObjectRef, other_manager
 from grid_operator.ports.errors import Conflict, Rejected
-from grid_operator.ports.kube_rest import APPLY_TYPE, JSON_PATCH_TYPE, MERGE_TYPE, KubeRest
+from grid_operator.ports.kubernetes.rest import APPLY_TYPE, JSON_PATCH_TYPE, MERGE_TYPE, KubeRest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import aiohttp
 
 from grid_operator.decide.model import MemberProblem
 from grid_operator.decide.words import without_counts
-from grid_operator.ports.member_call import ERROR_HEADER, MAX_MESSAGE_LENGTH
-from grid_operator.ports.member_view import (
+from grid_operator.ports.members.call import ERROR_HEADER, MAX_MESSAGE_LENGTH
+from grid_operator.ports.members.view import (
     CLUSTER_PATH,
     HEALTH_PATH,
     OPERATIONS_PATH,

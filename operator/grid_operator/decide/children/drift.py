@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_operator.api.names import RENDERED_HASH_ANNOTATION, TEMPLATE_HASH_ANNOTATION
 from grid_operator.api.quantity import parse_quantity
-from grid_operator.decide.tolerance import (
+from grid_operator.decide.children.tolerance import (
     IN_ORDER,
     KEY_DEFAULTS,
     LEFT_OUT,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.kube_rest import KubeRest
+    from grid_operator.ports.kubernetes.rest import KubeRest
 
 DURATION_S: Final = 15
 RENEW_LIMIT_S: Final = 10.0

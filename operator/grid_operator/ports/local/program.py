@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Rejected
-from grid_operator.ports.local_texts import Texts, object_name
+from grid_operator.ports.local.texts import Texts, object_name
 from grid_operator.render.config import (
     BIND_ADDRESS_VARIABLE,
     MEMBER_VARIABLE_PREFIX,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.local_texts import LocalObjects
+    from grid_operator.ports.local.texts import LocalObjects
 
 DEFAULT_GRACE_S: Final = 30.0
 CLAIMS_DIRECTORY: Final = ".claims"

@@ -14,7 +14,7 @@ import aiohttp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_operator.ports.local_program import LocalHost, ProcessSpec, Program
+    from grid_operator.ports.local.program import LocalHost, ProcessSpec, Program
 
 LOG_LINE_LIMIT_BYTES: Final = 64 * 1024
 PROBE_TIMEOUT_S: Final = 2.0
@@ -30,7 +30,7 @@ async def start_program(program: Program) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "grid_operator.ports.local_child",
+        "grid_operator.ports.local.child",
         str(os.getpid()),
         *program.argv,
         env=dict(program.env),

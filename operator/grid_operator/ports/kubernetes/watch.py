@@ -20,13 +20,13 @@ import aiohttp
 
 from grid_operator.api.names import CLUSTER_LABEL
 from grid_operator.ports.errors import OperatorError, Rejected, Silent, Unavailable
-from grid_operator.ports.kube import LIST_PAGE_SIZE, collection_path
-from grid_operator.ports.kube_rest import Answer, classify_error
+from grid_operator.ports.kubernetes.client import LIST_PAGE_SIZE, collection_path
+from grid_operator.ports.kubernetes.rest import Answer, classify_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from grid_operator.ports.kube_rest import Credentials
+    from grid_operator.ports.kubernetes.rest import Credentials
 
 CONNECT_S: Final = 10.0
 REQUEST_S: Final = 20.0

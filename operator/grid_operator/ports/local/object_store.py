@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, KIND
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, Rejected
-from grid_operator.ports.local_job import JobProcess
-from grid_operator.ports.local_pod import PodProcess
-from grid_operator.ports.local_program import LocalHost, process_spec
-from grid_operator.ports.local_secrets import read_secret, remove_secret, write_secret
-from grid_operator.ports.local_set import data_claims, make_pod, pod_status, set_status
+from grid_operator.ports.local.controllers import data_claims, make_pod, pod_status, set_status
+from grid_operator.ports.local.job import JobProcess
+from grid_operator.ports.local.pod import PodProcess
+from grid_operator.ports.local.program import LocalHost, process_spec
+from grid_operator.ports.local.secret_files import read_secret, remove_secret, write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -8,15 +8,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Rejected
-from grid_operator.ports.local_pod import read_lines, start_program
-from grid_operator.ports.local_program import program_of
+from grid_operator.ports.local.pod import read_lines, start_program
+from grid_operator.ports.local.program import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.local_program import LocalHost
-    from grid_operator.ports.local_texts import LocalObjects
+    from grid_operator.ports.local.program import LocalHost
+    from grid_operator.ports.local.texts import LocalObjects
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
 """Kubernetes' own default of `backoffLimit`."""

@@ -18,24 +18,24 @@ import aiohttp
 from grid_operator.api.names import MANAGEMENT_PORT
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint
 from grid_operator.decide.model import MemberProblem
-from grid_operator.ports.breaker import Breaker
-from grid_operator.ports.member_address import (
+from grid_operator.ports.members.address import (
     cluster_id,
     is_encrypted,
     member_url,
     process_id,
     server_name,
 )
-from grid_operator.ports.member_call import (
+from grid_operator.ports.members.breaker import Breaker
+from grid_operator.ports.members.call import (
     call_body,
     call_headers,
     call_outcome,
     call_timeout_s,
     masked,
 )
-from grid_operator.ports.member_trust import AuthorityError, MemberTrust
-from grid_operator.ports.member_view import BadAnswerError
-from grid_operator.ports.member_wire import (
+from grid_operator.ports.members.trust import AuthorityError, MemberTrust
+from grid_operator.ports.members.view import BadAnswerError
+from grid_operator.ports.members.wire import (
     NotSentError,
     RefusedError,
     Wire,

@@ -15,13 +15,13 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.phase import is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.conditions.verdicts import TRUE, progressing, restore_failure
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.roll import is_parked
-from grid_operator.decide.verdicts import TRUE, progressing, restore_failure
 
 if TYPE_CHECKING:
+    from grid_operator.decide.conditions.verdicts import Verdict
     from grid_operator.decide.plan import Plan
-    from grid_operator.decide.verdicts import Verdict
 
 OTHERS_MAY_HELP: Final = frozenset(
     {ConfigValidReason.SECRET_MISSING, ConfigValidReason.INVALID_SECRET}

@@ -1,0 +1,1 @@
+"""Live children beside what was rendered: what differs, what may, and what goes."""

@@ -1,0 +1,1 @@
+"""The conditions of a GridCluster: status, reason and message of each."""

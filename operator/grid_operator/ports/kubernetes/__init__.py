@@ -1,0 +1,1 @@
+"""The Kubernetes API as the operator reads, watches and changes it."""

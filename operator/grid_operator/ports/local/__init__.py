@@ -1,0 +1,1 @@
+"""The local mode: the Kubernetes port on this machine, with pods as processes."""

@@ -1,0 +1,1 @@
+"""The members' management interface as the operator asks it."""
