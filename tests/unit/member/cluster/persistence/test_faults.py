@@ -83,11 +83,16 @@ async def test_io_errors(
         assert (await member.call("GET", READY)).status == 200
         await member.check()
         switch.unlink()
-        assert (await member.put("after", b"v")).status == 200
-        await member.remove("k1")
-        await member.poll()
-        await member.crash()
-        await member.poll_all()
+        await goes_on(member)
+
+
+async def goes_on(member: DurableMember) -> None:
+    """Write, remove and poll, and find all of that behind a crash."""
+    assert (await member.put("after", b"v")).status == 200
+    await member.remove("k1")
+    await member.poll()
+    await member.crash()
+    await member.poll_all()
 
 
 async def test_syncs_that_fail(
@@ -108,11 +113,7 @@ async def test_syncs_that_fail(
         assert not waiting.done()
         switch.unlink()
         assert is_refusal(await waiting)
-        assert (await member.put("after", b"v")).status == 200
-        await member.remove("k1")
-        await member.poll()
-        await member.crash()
-        await member.poll_all()
+        await goes_on(member)
 
 
 async def test_a_commit_of_unknown_outcome(
