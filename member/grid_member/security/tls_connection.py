@@ -2,10 +2,11 @@
 
     socket ◀──▶ transport of the loop ◀──▶ TlsConnection ◀──▶ application protocol
 
-The application gets a transport that keeps what asyncio's own TLS does not: each connection takes
-the context of the moment it was accepted; everything written is encrypted at once, so that the
-write buffer is the loop's and empty means that the kernel has every byte; a refused handshake tells
-the client why; and after `write_eof` the client still has time to read what was sent.
+A `TlsConnection` is the protocol of the loop's transport and the transport of the application. It
+keeps what asyncio's own TLS does not: each connection takes the context of the moment it was
+accepted; everything written is encrypted at once, so that the write buffer is the loop's and empty
+means that the kernel has every byte; a refused handshake tells the client why; and after
+`write_eof` the client still has time to read what was sent.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class _NullProtocol(asyncio.Protocol):
         cast("asyncio.Transport", transport).abort()
 
 
-class TlsConnection(asyncio.Protocol):
+class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """One connection. The application is made when the handshake is done, not before."""
 
     def __init__(
@@ -90,8 +91,8 @@ class TlsConnection(asyncio.Protocol):
         handshake_timeout_s: float,
         on_handshake: Callable[[TlsConnection], None],
     ) -> None:
+        super().__init__()
         self._make_application = application
-        self._context = context
         self._handshake_timeout_s = handshake_timeout_s
         self._on_handshake = on_handshake
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -99,7 +100,6 @@ class TlsConnection(asyncio.Protocol):
         self._raw: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._application: asyncio.Protocol | None = None
-        self._transport: TlsTransport | None = None
         self._paused = False
         self._write_closed = False
         self._eof_passed = False
@@ -147,9 +147,31 @@ class TlsConnection(asyncio.Protocol):
         if self._application is not None:
             self._application.resume_writing()
 
-    # What the application's transport calls
+    # What the application calls: an asyncio.Transport
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what TLS knows, else what the socket's transport does."""
+        if name == "ssl_object":
+            return self._tls
+        if name == "sslcontext":
+            return self._tls.context
+        if name == "peercert" and (found := self._tls.getpeercert()):
+            return found
+        return default if self._raw is None else self._raw.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Let another protocol take over."""
+        if not isinstance(protocol, asyncio.Protocol):
+            raise TypeError("must be an asyncio.Protocol")
+        self._application = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return the application's protocol."""
+        if self._application is None:
+            raise ConnectionResetError("the connection is lost")
+        return self._application
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         """Encrypt, and hand all of it to the socket's transport."""
         raw = self._raw
         if raw is None or raw.is_closing() or self._write_closed:
@@ -161,6 +183,15 @@ class TlsConnection(asyncio.Protocol):
                 self._flush()
         except ssl.SSLError as error:
             self._break(error)
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        """Encrypt and send one after the other."""
+        for data in list_of_data:
+            self.write(data)
+
+    def can_write_eof(self) -> bool:
+        """Return True."""
+        return True
 
     def write_eof(self) -> None:
         """Say in TLS and on the socket that nothing follows; what still comes is dropped."""
@@ -177,6 +208,15 @@ class TlsConnection(asyncio.Protocol):
             self._say_goodbye()
             raw.close()
 
+    def abort(self) -> None:
+        """Close at once."""
+        if self._raw is not None:
+            self._raw.abort()
+
+    def is_closing(self) -> bool:
+        """Tell whether the connection is closing or closed."""
+        return self._raw is None or self._raw.is_closing()
+
     def pause_reading(self) -> None:
         """Hand nothing more to the application."""
         self._paused = True
@@ -190,22 +230,25 @@ class TlsConnection(asyncio.Protocol):
             self._raw.resume_reading()
             asyncio.get_running_loop().call_soon(self._read)
 
-    def replace_application(self, application: asyncio.Protocol) -> None:
-        """Let another protocol take over."""
-        self._application = application
+    def is_reading(self) -> bool:
+        """Tell whether what comes is handed on."""
+        return self._raw is not None and self._raw.is_reading()
 
-    @property
-    def application(self) -> asyncio.Protocol | None:
-        """Who gets what is decrypted."""
-        return self._application
+    def get_write_buffer_size(self) -> int:
+        """Return how many encrypted bytes the kernel has not taken."""
+        return 0 if self._raw is None else self._raw.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set when the protocol is paused and resumed, in encrypted bytes."""
+        if self._raw is not None:
+            self._raw.set_write_buffer_limits(high=high, low=low)
 
     # Handshake
 
     def drop(self) -> None:
         """Close at once; for connections that the application does not know."""
         self._end_handshake()
-        if self._raw is not None:
-            self._raw.abort()
+        self.abort()
 
     def _shake_hands(self) -> None:
         try:
@@ -222,9 +265,8 @@ class TlsConnection(asyncio.Protocol):
         raw = self._raw
         if raw is None or raw.is_closing():
             return
-        self._transport = TlsTransport(self, raw, self._tls, self._context)
         self._application = self._make_application()
-        self._application.connection_made(self._transport)
+        self._application.connection_made(self)
 
     def _refuse(self, why: str) -> None:
         raw = self._raw
@@ -240,8 +282,7 @@ class TlsConnection(asyncio.Protocol):
 
     def _time_out(self) -> None:
         self._refuse("the client took too long")
-        if self._raw is not None:
-            self._raw.abort()
+        self.abort()
 
     def _end_handshake(self) -> None:
         if self._timer is not None:
@@ -289,8 +330,7 @@ class TlsConnection(asyncio.Protocol):
         reason = error.reason or type(error).__name__
         event(_log, logging.DEBUG, "TLS connection broken", why=reason)
         self._flush()
-        if self._raw is not None:
-            self._raw.abort()
+        self.abort()
 
     def _say_goodbye(self) -> None:
         if not self._write_closed:
@@ -304,91 +344,3 @@ class TlsConnection(asyncio.Protocol):
         data = self._outgoing.read()
         if data and self._raw is not None and not self._raw.is_closing():
             self._raw.write(data)
-
-
-class TlsTransport(asyncio.Transport):
-    """What the application writes to."""
-
-    def __init__(
-        self,
-        connection: TlsConnection,
-        raw: asyncio.Transport,
-        tls: ssl.SSLObject,
-        context: ssl.SSLContext,
-    ) -> None:
-        super().__init__(
-            {"ssl_object": tls, "sslcontext": context, "peercert": tls.getpeercert() or None}
-        )
-        self._connection = connection
-        self._raw = raw
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what TLS knows, else what the socket's transport does."""
-        own = super().get_extra_info(name)
-        return self._raw.get_extra_info(name, default) if own is None else own
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Let another protocol take over."""
-        if not isinstance(protocol, asyncio.Protocol):
-            raise TypeError("must be an asyncio.Protocol")
-        self._connection.replace_application(protocol)
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the application's protocol."""
-        application = self._connection.application
-        if application is None:
-            raise ConnectionResetError("the connection is lost")
-        return application
-
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        """Encrypt and send."""
-        self._connection.write(data)
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
-        """Encrypt and send one after the other."""
-        for data in list_of_data:
-            self._connection.write(data)
-
-    def can_write_eof(self) -> bool:
-        """Return True."""
-        return True
-
-    def write_eof(self) -> None:
-        """Send the end; reading goes on, but what comes is dropped."""
-        self._connection.write_eof()
-
-    def close(self) -> None:
-        """Close when everything is sent."""
-        self._connection.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._raw.abort()
-
-    def is_closing(self) -> bool:
-        """Tell whether the connection is closing or closed."""
-        return self._raw.is_closing()
-
-    def pause_reading(self) -> None:
-        """Hand nothing more to the protocol."""
-        self._connection.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Go on reading."""
-        self._connection.resume_reading()
-
-    def is_reading(self) -> bool:
-        """Tell whether what comes is handed on."""
-        return self._raw.is_reading()
-
-    def get_write_buffer_size(self) -> int:
-        """Return how many encrypted bytes the kernel has not taken."""
-        return self._raw.get_write_buffer_size()
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return the low and high limits."""
-        return self._raw.get_write_buffer_limits()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when the protocol is paused and resumed, in encrypted bytes."""
-        self._raw.set_write_buffer_limits(high=high, low=low)

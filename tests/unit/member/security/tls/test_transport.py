@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.config.model.security import TlsConfig
 from grid_member.security.tls import ServerTls
-from grid_member.security.tls_connection import TlsListener, TlsTransport
+from grid_member.security.tls_connection import TlsConnection, TlsListener
 from tests.unit.serving import close_server
 from tests.unit.waiting import until
 
@@ -27,19 +27,19 @@ class Recorder(asyncio.Protocol):
     """Notes everything that it is told."""
 
     def __init__(self) -> None:
-        self.transport: TlsTransport | None = None
+        self.transport: TlsConnection | None = None
         self.received = bytearray()
         self.told: list[str] = []
         self.goes_on = False
         """Whether it still writes when the client is done."""
 
     @property
-    def link(self) -> TlsTransport:
+    def link(self) -> TlsConnection:
         assert self.transport is not None
         return self.transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, TlsTransport)
+        assert isinstance(transport, TlsConnection)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
