@@ -12,7 +12,7 @@ from grid_member.cluster.cp.subsystem import (
     CpUnknownError,
 )
 from grid_member.http.routes.clusterwide import change_everywhere
-from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.idempotent import settle
 from grid_member.http.routes.preconditions import lagging_problem, unjoined_problem
 from grid_member.http.wire.answers import EMPTY, Answer, document, error, failure_answer
 
@@ -103,7 +103,7 @@ async def _change(
 async def _answer(
     call: HttpCall, act: Callable[[CpCalls], Awaitable[Answer]], *, unknown: int
 ) -> Answer:
-    cp = management_of(call).cp
+    cp = call.member.management.cp
     if cp is None:
         return failure_answer(409, NOT_CONFIGURED)
     problem = unjoined_problem(call) or await lagging_problem(call)

@@ -26,7 +26,6 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.management.management import Management
     from grid_member.cluster.member.member import Member
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.store_recovery import Around
@@ -50,11 +49,6 @@ _CREDENTIALS: Final = 2
 _log: Final = logging.getLogger("grid.http")
 
 
-def management_of(call: HttpCall) -> Management:
-    """Return what the member's management calls work with."""
-    return call.member.management
-
-
 async def carry_out_once(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]]
 ) -> Answer:
@@ -76,7 +70,7 @@ async def carry_out_once(
         # Earlier outcomes are not known yet, and nothing that needs one can be carried out.
         return await operation(call)
     key, request = keys[0], fingerprint(call)
-    outcomes = management_of(call).stored_answers
+    outcomes = call.member.management.stored_answers
     while (attempt := outcomes.pending(key)) is not None:
         if attempt.request != request:
             return _conflict(key)
@@ -92,7 +86,7 @@ async def carry_out_once(
 
 async def settle(call: HttpCall, answer: Answer, *changes: Put | Begin) -> Answer:
     """Carry out what a call changes, its outcome remembered together with it; return the answer."""
-    management = management_of(call)
+    management = call.member.management
     begins = [c if callable(c) else c.begin(management.store) for c in changes]
     key = call.request.headers.get(HEADER)
     if key is not None:
@@ -118,7 +112,7 @@ def fingerprint(call: HttpCall) -> str:
 
 def _leaving(call: HttpCall) -> bool:
     """Tell whether a member that is not alone is asked to leave for good."""
-    if call.route.operation != LEAVES or management_of(call).departing is None:
+    if call.route.operation != LEAVES or call.member.management.departing is None:
         return False
     return LEAVE in call.request.headers
 
@@ -136,7 +130,7 @@ def note_start(call: HttpCall) -> Around | None:
     key = call.request.headers.get(HEADER)
     if key is None:
         return None
-    starts, request = management_of(call).persistence.starts, fingerprint(call)
+    starts, request = call.member.management.persistence.starts, fingerprint(call)
     return lambda work: starts.carry_out(key, request, work)
 
 
@@ -145,7 +139,7 @@ def remember(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[str],
     key = call.request.headers.get(HEADER)
     if key is None:
         return None
-    outcomes, request = management_of(call).stored_answers, fingerprint(call)
+    outcomes, request = call.member.management.stored_answers, fingerprint(call)
     return lambda result: outcomes.remember(key, _outcome(answer(result), request))
 
 
@@ -156,7 +150,7 @@ def recovery_answer(problem: str | None) -> Answer:
 
 def _known_answer(call: HttpCall, key: str, request: str) -> Answer | None:
     """Return the answer of a call whose key is known, or cannot be remembered."""
-    management = management_of(call)
+    management = call.member.management
     known = management.stored_answers.find(key)
     if known is not None and known.request != request:
         return _conflict(key)
@@ -178,7 +172,7 @@ async def _carry_out_alone(
 ) -> Answer:
     """Carry out a call unless another member has done so, or does so now."""
     request = fingerprint(call)
-    outcomes = management_of(call).stored_answers
+    outcomes = call.member.management.stored_answers
     outcomes.begin(key, request)
     lock = KEY_LOCK + hashlib.sha256(key.encode()).hexdigest()
     try:
@@ -200,7 +194,7 @@ async def _carry_out_alone(
 async def _carry_out_first(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
-    outcomes = management_of(call).stored_answers
+    outcomes = call.member.management.stored_answers
     outcomes.begin(key, request)
     try:
         return await _carry_out(call, operation, key, request)
@@ -214,7 +208,7 @@ async def _carry_out(
     if call.route.operation in STARTS:
         return await _carry_out_start(call, operation, key, request)
     answer = await operation(call)
-    management = management_of(call)
+    management = call.member.management
     if answer.status == CARRIED_OUT and management.stored_answers.find(key) is None:
         put = management.stored_answers.remember(key, _outcome(answer, request))
         for refused in filter(None, await carry_out(put.begin(management.store))):
@@ -226,7 +220,7 @@ async def _carry_out_start(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     try:
-        known = await asyncio.to_thread(management_of(call).persistence.starts.find, key)
+        known = await asyncio.to_thread(call.member.management.persistence.starts.find, key)
     except EngineError as problem:
         return failure_answer(409, str(problem))
     if known is None:

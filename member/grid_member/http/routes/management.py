@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.addresses import bracket
@@ -11,17 +12,25 @@ from grid_member.cluster.management.usage import usage_document
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.cluster.values.versions import parse_version
-from grid_member.engine.api import ClusterState, Refused
+from grid_member.engine.api import ClusterState, EngineError, Refused
 from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, change_everywhere
 from grid_member.http.routes.data import refusal
-from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.idempotent import LEAVE, settle
+from grid_member.http.routes.persistence import OPERATION
 from grid_member.http.routes.preconditions import (
-    answer_and_stop,
+    UNJOINED,
     lagging_problem,
     starting_problem,
     unjoined_problem,
 )
-from grid_member.http.wire.answers import Answer, document, error, failure_answer, success
+from grid_member.http.wire.answers import (
+    Answer,
+    document,
+    error,
+    failure_answer,
+    success,
+    success_then,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.values.versions import ClusterVersion
     from grid_member.http.routes.calls import HttpCall
 
+FOREVER: Final = "forever"
 MOVING: Final = failure_answer(
     409, "copies of the data are being moved to other members: try again"
 )
@@ -46,7 +56,7 @@ async def change_state(call: HttpCall) -> Answer:
     problem = await _no_change(call)
     if problem is not None:
         return problem
-    with management_of(call).change():
+    with call.member.management.change():
         return await change_everywhere(
             call, CHANGE, lambda: _unless_moving(call, lambda: _change(call, state))
         )
@@ -81,14 +91,14 @@ async def change_version(call: HttpCall) -> Answer:
     problem = await _no_change(call)
     if problem is not None:
         return problem
-    with management_of(call).change():
+    with call.member.management.change():
         return await change_everywhere(
             call, CHANGE, lambda: _unless_moving(call, lambda: _upgrade(call, target))
         )
 
 
 async def _upgrade(call: HttpCall, target: ClusterVersion) -> Answer:
-    versions = management_of(call).versions
+    versions = call.member.management.versions
     refused = versions.problem(target) or _version_objection(call, target)
     if refused is not None:
         return failure_answer(409, refused)
@@ -112,12 +122,46 @@ def _version_objection(call: HttpCall, target: ClusterVersion) -> str | None:
     return None
 
 
+async def member_shutdown(call: HttpCall) -> Answer:
+    """Answer, then stop this member; at once, or when all that it holds is elsewhere."""
+    leave, departing = call.request.headers.get(LEAVE), call.member.management.departing
+    if leave is None or departing is None:
+        # One that is alone has nobody to leave its data to: the header means nothing to it.
+        return await _answer_and_stop(call, "memberShutdown", call.member.request_stop)
+    if leave != FOREVER:
+        return error(400, f"{LEAVE} is {FOREVER} or left out")
+    problem = failure_answer(409, UNJOINED) if call.member.ending else unjoined_problem(call)
+    if problem is not None:
+        return problem
+    try:
+        # Now, while it can be refused: at the end it would have nothing to stay with.
+        await asyncio.to_thread(call.member.shutdown_marker.check_writable)
+    except EngineError as unwritten:
+        return failure_answer(409, str(unwritten))
+    begun = await departing.begin()
+    if isinstance(begun, Refused):
+        return refusal(begun)
+    return replace(success(), headers=((OPERATION, begun),))
+
+
 async def cluster_shutdown(call: HttpCall) -> Answer:
     """Answer, then stop all members; without a majority nobody could tell them."""
     problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
-    return await answer_and_stop(call, "clusterShutdown", call.member.request_cluster_stop)
+    return await _answer_and_stop(call, "clusterShutdown", call.member.request_cluster_stop)
+
+
+async def _answer_and_stop(call: HttpCall, name: str, stop: Callable[[], None]) -> Answer:
+    """Answer, then stop; the name is that of the call, for whoever finds the member parked."""
+    problem = unjoined_problem(call)
+    if problem is not None:
+        return problem
+    try:
+        await asyncio.to_thread(call.member.shutdown_marker.write, name)
+    except EngineError as unwritten:
+        return failure_answer(409, str(unwritten))
+    return success_then(stop)
 
 
 async def nodes(call: HttpCall) -> Answer:
@@ -138,7 +182,7 @@ async def nodes(call: HttpCall) -> Answer:
 async def operations(call: HttpCall) -> Answer:
     """Return the long operations, the oldest first."""
     problem = starting_problem(call) or await lagging_problem(call)
-    return problem or document(management_of(call).operations.documents())
+    return problem or document(call.member.management.operations.documents())
 
 
 async def usage(call: HttpCall) -> Answer:
@@ -146,7 +190,7 @@ async def usage(call: HttpCall) -> Answer:
     problem = starting_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
-    found = await usage_document(management_of(call).usage, call.member)
+    found = await usage_document(call.member.management.usage, call.member)
     if isinstance(found, Refused):
         return refusal(found)
     return await asyncio.to_thread(document, found)
@@ -154,7 +198,7 @@ async def usage(call: HttpCall) -> Answer:
 
 async def _no_change(call: HttpCall) -> Answer | None:
     problem = unjoined_problem(call) or await lagging_problem(call)
-    if problem is None and management_of(call).changing:
+    if problem is None and call.member.management.changing:
         return BUSY_ALONE if call.member.membership is None else BUSY
     if problem is None and call.member.migrating:
         return MOVING

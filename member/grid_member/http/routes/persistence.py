@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError, Refused
 from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import (
-    management_of,
     note_start,
     recovery_answer,
     remember,
@@ -30,14 +29,14 @@ OPERATION: Final = "X-Grid-Operation"
 async def force_start(call: HttpCall) -> Answer:
     """Delete the data of a damaged store and start empty."""
     return recovery_answer(
-        await management_of(call).persistence.recovery.force_start(note_start(call))
+        await call.member.management.persistence.recovery.force_start(note_start(call))
     )
 
 
 async def partial_start(call: HttpCall) -> Answer:
     """Start with what can be read of a damaged store."""
     return recovery_answer(
-        await management_of(call).persistence.recovery.partial_start(note_start(call))
+        await call.member.management.persistence.recovery.partial_start(note_start(call))
     )
 
 
@@ -48,7 +47,7 @@ async def backup(call: HttpCall) -> Answer:
 
 async def backup_interrupt(call: HttpCall) -> Answer:
     """Stop the backup that is being made, if any, and remove what there is of it."""
-    backups = management_of(call).persistence.backups
+    backups = call.member.management.persistence.backups
     await backups.interrupt()
     problem = await lagging_problem(call)
     if problem is None and not await backups.interrupt_others():
@@ -71,7 +70,7 @@ async def _backup(call: HttpCall, answer: Answer) -> Answer:
     problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
-    backups = management_of(call).persistence.backups
+    backups = call.member.management.persistence.backups
     refused = backups.refusal()
     if refused is not None:
         return failure_answer(409, refused)
@@ -88,7 +87,7 @@ async def _backup(call: HttpCall, answer: Answer) -> Answer:
 
 
 async def _finish_backup(call: HttpCall, answer: Answer, begun: StartedBackup) -> Answer:
-    backups = management_of(call).persistence.backups
+    backups = call.member.management.persistence.backups
     try:
         answer = await settle(call, _add_operation(answer, begun.operation), *begun.puts)
     except BaseException:

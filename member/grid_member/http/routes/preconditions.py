@@ -1,18 +1,14 @@
-"""The wrong moments for a call, and the calls that stop the member."""
+"""The wrong moments for a call."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.member import Phase
-from grid_member.engine.api import EngineError
 from grid_member.http.table import DATA
-from grid_member.http.wire.answers import Answer, error, failure_answer, success_then
+from grid_member.http.wire.answers import Answer, error, failure_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from grid_member.http.routes.calls import HttpCall
 
 UNJOINED: Final = "the member has not joined its cluster or is stopping already"
@@ -50,18 +46,6 @@ def unjoined_answer(call: HttpCall) -> Answer | None:
     if member.membership is None or member.phase is not Phase.STARTING:
         return None
     return error(503, member.problem, retry=True) if DATA in call.route.groups else None
-
-
-async def answer_and_stop(call: HttpCall, name: str, stop: Callable[[], None]) -> Answer:
-    """Answer, then stop; the name is that of the call, for whoever finds the member parked."""
-    problem = unjoined_problem(call)
-    if problem is not None:
-        return problem
-    try:
-        await asyncio.to_thread(call.member.shutdown_marker.write, name)
-    except EngineError as unwritten:
-        return failure_answer(409, str(unwritten))
-    return success_then(stop)
 
 
 async def lagging_problem(call: HttpCall) -> Answer | None:

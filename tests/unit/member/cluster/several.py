@@ -19,7 +19,7 @@ from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, carry_out_once
-from grid_member.http.server.service import OPERATIONS
+from grid_member.http.routes.operations import OPERATIONS
 from grid_member.http.table import ROUTES
 from grid_member.telemetry.levels import LogLevels
 from tests.unit.member.cluster.shared_groups import SharedGroups

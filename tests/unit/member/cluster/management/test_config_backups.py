@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config import ClusterConfig
-from grid_member.http.routes.config_changes import config_upload
+from grid_member.http.routes.configuration import config_upload
 from tests.unit.member.cluster.managed import reason
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from grid_member.config import ConfigError, parse_config
 from grid_member.config.model.member import MapConfig
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.local.usage import StructureUsage
-from grid_member.http.routes.config_changes import config_reload, config_upload
+from grid_member.http.routes.configuration import config_reload, config_upload
 from tests.unit.member.cluster.managed import CONFIGURATION, Managed, content, reason
 
 if TYPE_CHECKING:

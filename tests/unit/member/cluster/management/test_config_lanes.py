@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.member.member import Phase
-from grid_member.http.routes.config_changes import config_upload
+from grid_member.http.routes.configuration import config_upload
 from tests.unit.member.cluster.managed import Managed, content
 from tests.unit.member.cluster.management.test_config_changes import PERSISTENT
 

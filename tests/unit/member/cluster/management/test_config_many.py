@@ -13,7 +13,7 @@ from grid_member.cluster.member.member import Phase
 from grid_member.config.load import read_document
 from grid_member.config.names import find
 from grid_member.engine.local.usage import StructureUsage
-from grid_member.http.routes.config_changes import config_reload, config_upload
+from grid_member.http.routes.configuration import config_reload, config_upload
 from grid_member.http.routes.management import change_state
 from tests.unit.member.cluster.managed import CONFIGURATION, content, reason
 from tests.unit.member.cluster.management.test_config_changes import PERSISTENT, block, result
@@ -71,7 +71,7 @@ async def test_texts_that_come_together_are_read_one_after_the_other(
         finally:
             reading.remove(text)
 
-    monkeypatch.setattr("grid_member.http.routes.config_changes.read_blocks", watched)
+    monkeypatch.setattr("grid_member.http.routes.configuration.read_blocks", watched)
     texts = [f"grid: {{map: {{together{number}: {{}}}}}}" for number in range(5)]
     answers = await asyncio.gather(*(managed.call(config_upload, text) for text in texts))
     assert [answer.status for answer in answers] == [200] * 5

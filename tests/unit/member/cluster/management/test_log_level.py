@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.routes.log_levels import log_level_get, log_level_reset, log_level_set
+from grid_member.http.routes.configuration import log_level_get, log_level_reset, log_level_set
 from grid_member.telemetry.levels import LEVELS, LogLevels
 from tests.unit.member.cluster.managed import content, reason, short
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.join_list import MemberListError, parse_member_list
 from grid_member.config.addresses import MAX_ADDRESSES, is_address
-from grid_member.http.routes.join_list import member_list_get, member_list_set
+from grid_member.http.routes.configuration import member_list_get, member_list_set
 from tests.unit.member.cluster.managed import content, reason, short
 
 if TYPE_CHECKING:

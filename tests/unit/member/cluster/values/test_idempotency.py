@@ -19,12 +19,15 @@ from grid_member.cluster.values.idempotency import (
 )
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.http.routes.departure import member_shutdown
+from grid_member.http.routes.configuration import license_set, log_level_set
 from grid_member.http.routes.documents import cluster_state
 from grid_member.http.routes.idempotent import READ_ONLY, settle
-from grid_member.http.routes.licenses import license_set
-from grid_member.http.routes.log_levels import log_level_set
-from grid_member.http.routes.management import change_state, cluster_shutdown, nodes
+from grid_member.http.routes.management import (
+    change_state,
+    cluster_shutdown,
+    member_shutdown,
+    nodes,
+)
 from grid_member.http.table import ROUTES
 from grid_member.http.wire.answers import Answer, failure_answer, success
 from tests.unit.member.cluster.managed import FakeStore, content, reason, short

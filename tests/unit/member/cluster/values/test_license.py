@@ -12,7 +12,7 @@ import pytest
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values.licenses import MAX_LICENSE_BYTES
 from grid_member.engine.api import Reason, Refused
-from grid_member.http.routes.licenses import license_get, license_set
+from grid_member.http.routes.configuration import license_get, license_set
 from tests.unit.member.cluster.managed import content, reason, short
 
 if TYPE_CHECKING:
