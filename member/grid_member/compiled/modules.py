@@ -62,7 +62,6 @@ MODULES: Final = (
     "grid_member/http/fastpath/connection.py",
     "grid_member/http/fastpath/context.py",
     "grid_member/http/fastpath/plain.py",
-    "grid_member/http/fastpath/slot.py",
     "grid_member/http/wire/watch.py",
 )
 """Paths below the directory that the package is in."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 _MAPPED: Final = "::ffff:"
 
@@ -16,3 +19,9 @@ def unmap(address: str | None) -> str | None:
         return address
     mapped = address.removeprefix(_MAPPED)
     return mapped if "." in mapped and ":" not in mapped else address
+
+
+def remote_of(transport: asyncio.BaseTransport) -> str | None:
+    """Return the address at the other end of a connection, None once the connection is lost."""
+    peer = transport.get_extra_info("peername")
+    return unmap(str(peer[0])) if peer else None

@@ -27,7 +27,7 @@ CLASS_LINES: Final = {
     "grid_member.engine.replicated.shard.ReplicatedShard": 820,
     "grid_member.engine.replicated.system_shard.SystemShard": 834,
     # A connection of the fast path, and what it answers.
-    "grid_member.http.fastpath.connection.FastPathConnection": 710,
+    "grid_member.http.fastpath.connection.FastPathConnection": 709,
 }
 CLASS_ATTRIBUTES: Final = {
     "grid_member.cluster.membership.membership.Membership": 26,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
-from grid_member.http.fastpath.slot import Slot
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error
 from grid_member.http.wire.watch import UnreadTimer, write_pieces
 from grid_member.telemetry.logs import failure
@@ -32,6 +31,26 @@ _FAILED: Final = error(500, "unexpected error")
 _log: Final = logging.getLogger("grid.http")
 _HEAD_END: Final = b"\r\n\r\n"
 _CLOSING: Final = b"\r\nConnection: close\r\n\r\n"
+
+
+class Slot:
+    """A write that was begun behind others, and its outcome; `done` is the callback."""
+
+    __slots__ = ("began_s", "beginning", "outcome", "over", "owner")
+
+    def __init__(self, owner: FastPathAnswers, beginning: Beginning, began_s: float) -> None:
+        self.owner = owner
+        self.beginning = beginning
+        self.began_s = began_s
+        self.outcome: Any = None
+        self.over = False
+
+    def done(self, outcome: Any) -> None:
+        """Take the engine's outcome."""
+        if not self.over:  # else it failed after it was done
+            self.outcome = outcome
+            self.over = True
+            self.owner.count_outcome()
 
 
 class FastPathAnswers(metaclass=abc.ABCMeta):

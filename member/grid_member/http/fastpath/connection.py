@@ -20,7 +20,7 @@ from grid_member.http.fastpath.answers import MAX_DUE, WRITES, FastPathAnswers
 from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, QUEUE_POLL, NotPlain
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.wire.watch import LINGER_S, abort, end_writing
-from grid_member.security.remotes import unmap
+from grid_member.security.remotes import remote_of
 from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
@@ -342,8 +342,7 @@ class FastPathConnection(FastPathAnswers):
             return
         self._take_body()
         self._rest = b""
-        reason, peer = dict(answer.headers)["X-Grid-Error"], transport.get_extra_info("peername")
-        remote = unmap(str(peer[0])) if peer else None
+        reason, remote = dict(answer.headers)["X-Grid-Error"], remote_of(transport)
         repeatable(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
         if self.context.measurements is not None:
             self.context.measurements.count_refusal(answer.status)

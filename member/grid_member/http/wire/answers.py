@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import HttpVersion11, web
 from aiohttp.helpers import rfc822_formatted_time
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aiohttp.abc import AbstractStreamWriter
+
+    from grid_member.http.wire.connection import ConnectionProtocol
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
@@ -104,41 +106,10 @@ def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
 LATE_ANSWER: Final = error(503, LATE.message, retry=True)
 
 
-class HttpConnection(Protocol):
-    """The side of a connection that takes what is to be sent."""
-
-    @property
-    def is_last(self) -> bool:
-        """True when no request follows the one that is being answered."""
-
-    def begin_answer(self) -> None:
-        """Count the answer of a request."""
-
-    def check_client(self) -> None:
-        """Look once more whether a client that is needed is there.
-
-        Raises:
-            ConnectionError: it is not.
-        """
-
-    async def wait_settled(self) -> None:
-        """Return when the client has acknowledged the items that it waited for, or is gone."""
-
-    async def linger(self) -> None:
-        """Give the client time to read an answer after which the connection closes."""
-
-    async def hand_over(self, pieces: list[bytes]) -> None:
-        """Write the pieces and return when the kernel has all of them.
-
-        Raises:
-            ConnectionError: the client left before that.
-        """
-
-
 class WireResponse(web.StreamResponse):
     """Hands an Answer to the connection exactly as it is, and tells whether it got through."""
 
-    def __init__(self, answer: Answer, connection: HttpConnection) -> None:
+    def __init__(self, answer: Answer, connection: ConnectionProtocol) -> None:
         super().__init__(status=answer.status)
         self._answer = answer
         self._connection = connection

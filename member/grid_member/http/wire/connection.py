@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
-from grid_member.http.wire.answers import WireResponse
-from grid_member.http.wire.broken_requests import LateError, broken_request
+from grid_member.http.wire.answers import WireResponse, error
 from grid_member.http.wire.pieces import Pieces
 from grid_member.http.wire.watch import LINGER_S, UnreadTimer, abort, end_writing, write_pieces
 from grid_member.security.remotes import unmap
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
     from grid_member.http.server.factory import ConnectionFactory
+    from grid_member.http.wire.answers import Answer
 
 IDLE_LINGER_S: Final = 0.2
 """As LINGER_S, for a connection that has nothing in work: pools may notice its end much later."""
 CROWDED_PATIENCE_S: Final = 5.0
 """How long a connection that is one too many has until the end of its first head."""
 MAX_HEADERS_LINES: Final = 1000
+_TOO_MANY_HEADERS: Final = "Too many headers received"
 _log: Final = logging.getLogger("grid.http")
 _silent: Final = logging.getLogger("grid.aiohttp")
+
+
+class LateError(Exception):
+    """A head that did not come to its end in time: 408."""
 
 
 class ConnectionProtocol(web.RequestHandler):
@@ -372,7 +378,7 @@ class ConnectionProtocol(web.RequestHandler):
         if self.crowded:
             answer = factory.admission.refuse()
         else:
-            answer = broken_request(status, exc, factory.limits.header_bytes)
+            answer = _broken_request(status, exc, factory.limits.header_bytes)
         factory.on_refusal(answer.status)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
@@ -386,6 +392,28 @@ class ConnectionProtocol(web.RequestHandler):
                 remote=unmap(request.remote),
             )
         return WireResponse(answer, self)
+
+
+def _broken_request(status: int, exc: BaseException | None, line_limit_bytes: int) -> Answer:
+    """Return the answer, with the status that the parser found when nothing more is known.
+
+    Args:
+        status: what the parser says.
+        exc: what went wrong.
+        line_limit_bytes: of a request line; that of a header line is one more, which tells them
+            from each other.
+    """
+    if isinstance(exc, LineTooLong):
+        field_limit_bytes = line_limit_bytes + 1
+        if field_limit_bytes in exc.args or str(field_limit_bytes) in exc.args:
+            return error(431, "a header line is too long", close=True)
+        return error(414, "the request line is too long", close=True)
+    if isinstance(exc, LateError):
+        return error(408, "the head takes too long", close=True)
+    if _TOO_MANY_HEADERS in str(exc):
+        return error(431, "too many headers", close=True)
+    reason = "malformed request" if status < 500 else "unexpected error"
+    return error(status, reason, close=True)
 
 
 def connection_of(request: web.BaseRequest) -> ConnectionProtocol:

@@ -16,7 +16,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.security.remotes import unmap
+from grid_member.security.remotes import remote_of
 from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ class Receipts:
             return
         loop = asyncio.get_running_loop()
         if loop.time() - receipt.since_s >= self._patience_s(transport):
-            _tell(transport)
+            lost = "client acknowledges nothing: its item returns"
+            repeatable(_log, logging.INFO, lost, remote=remote_of(transport))
             transport.abort()
             return
         receipt.look_s = min(2 * receipt.look_s, LAST_LOOK_S)
@@ -160,9 +161,3 @@ class Receipts:
         found = progress(transport)
         there = found is not None and not found.in_flight
         return self._unread_timeout_s if there else SILENCE_S
-
-
-def _tell(transport: asyncio.Transport) -> None:
-    peer = transport.get_extra_info("peername")
-    remote = unmap(str(peer[0])) if peer else None
-    repeatable(_log, logging.INFO, "client acknowledges nothing: its item returns", remote=remote)

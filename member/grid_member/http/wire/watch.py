@@ -8,7 +8,7 @@ import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.security.remotes import unmap
+from grid_member.security.remotes import remote_of
 from grid_member.telemetry.logs import failure, repeatable
 
 if TYPE_CHECKING:
@@ -129,8 +129,7 @@ def end_writing(transport: asyncio.WriteTransport) -> None:
 
 def abort(transport: asyncio.WriteTransport) -> None:
     """Abort the connection of a client that does not read its answers."""
-    peer = transport.get_extra_info("peername")
-    remote = unmap(str(peer[0])) if peer else None
+    remote = remote_of(transport)
     repeatable(_log, logging.INFO, "client does not read its answer", remote=remote)
     transport.abort()
 
