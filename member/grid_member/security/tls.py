@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 import ssl
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.config.model.security import ClientCertificates
+from grid_member.engine.io.certificates import concerns, concerns_of_authorities
 from grid_member.engine.io.files import file_signature
 from grid_member.engine.io.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
-from grid_member.security.tls_validity import Validity
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -44,6 +45,47 @@ _Signature: TypeAlias = tuple[tuple[int, ...], ...]
 
 class TlsError(Exception):
     """The files cannot be used; the message says which, and what to do."""
+
+
+def now_utc() -> datetime:
+    """Return what the machine's clock says."""
+    return datetime.now(UTC)
+
+
+class Validity:
+    """Warns of what is out of date, or will be soon, in the files of one listener."""
+
+    def __init__(self, config: TlsConfig, clock: Callable[[], datetime] = now_utc) -> None:
+        """Have told nothing yet."""
+        self._config = config
+        self._clock = clock
+        self._warned_concerns: set[tuple[str, str]] = set()
+
+    def tell(self) -> None:
+        """Log what was not told before; how many days are left is another number each day. Blocks.
+
+        The files are those that are there now, which may not have been taken.
+        """
+        config, now = self._config, self._clock()
+        certificate, ca = config.certificate, config.client_ca
+        of_ca = [] if ca is None else concerns_of_authorities(ca, now)
+        told = set[tuple[str, str]]()
+        for name, file, found in (
+            ("certificate-file", certificate, concerns(certificate, now)),
+            ("client-ca-file", ca, of_ca),
+        ):
+            for concern in found:
+                told.add((name, concern.why))
+                if (name, concern.why) not in self._warned_concerns:
+                    event(
+                        _log,
+                        logging.WARNING,
+                        f"certificate {'expires soon' if concern.valid else 'is not valid now'}",
+                        why=concern.why,
+                        setting=f"{config.setting}.{name}",
+                        file=str(file),
+                    )
+        self._warned_concerns = told
 
 
 class ServerTls:
@@ -129,14 +171,26 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     context.minimum_version = MINIMUM_VERSIONS[config.minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(list(ALPN))
-    load_pair(context, config)
+    _load_pair(context, config)
     context.verify_mode = _VERIFIED[config.client_certificates]
     if config.client_ca is not None:
-        load_authorities(context, f"{config.setting}.client-ca-file", config.client_ca)
+        _load_authorities(context, f"{config.setting}.client-ca-file", config.client_ca)
     return context
 
 
-def load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None = None) -> None:
+def check_members_tls(config: TlsConfig) -> None:
+    """Refuse files that no server of members can use; which are out of date is told with it.
+
+    Raises:
+        TlsError: one is missing, unreadable or not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load_pair(context, config, encrypted="members need a key that is not")
+    if config.client_ca is not None:
+        _load_authorities(context, f"{config.setting}.ca-file", config.client_ca)
+
+
+def _load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None = None) -> None:
     """Let a context show a certificate.
 
     Args:
@@ -165,7 +219,7 @@ def _pair_problem(config: TlsConfig, problem: PairProblem, encrypted: str | None
     return f"{key} {problem.why}"
 
 
-def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
+def _load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
     """Let a context trust the authorities in a file, which a setting names.
 
     Raises:

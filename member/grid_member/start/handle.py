@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.member.member import Phase
 from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
-from grid_member.security.tls_members import check_members_tls
+from grid_member.security.tls import check_members_tls
 from grid_member.start.address import shown_address
 from grid_member.start.list_check import warn_unless_listed
 from grid_member.start.members_port import claim_members_port, members_port

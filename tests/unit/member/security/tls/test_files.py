@@ -13,8 +13,7 @@ import pytest
 
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.security import tls
-from grid_member.security.tls import ServerTls, TlsError, keep_fresh, server_context
-from grid_member.security.tls_validity import Validity
+from grid_member.security.tls import ServerTls, TlsError, Validity, keep_fresh, server_context
 from tests.unit.member.security.certificates import (
     EXPIRED,
     foreign,

@@ -12,8 +12,7 @@ import pytest
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.server import renewal
-from grid_member.security.tls import ServerTls, TlsError
-from grid_member.security.tls_members import check_members_tls
+from grid_member.security.tls import ServerTls, TlsError, check_members_tls
 from tests.unit.member.security.certificates import Authority, Pair, openssl
 from tests.unit.waiting import eventually
 

@@ -9,8 +9,7 @@ import pytest
 
 from grid_member.command import EXIT_START
 from grid_member.config.model.security import ClientCertificates, TlsConfig
-from grid_member.security.tls import TlsError
-from grid_member.security.tls_members import check_members_tls
+from grid_member.security.tls import TlsError, check_members_tls
 from tests.unit.member.processes.bad_days import three
 from tests.unit.member.running import MemberProcess
 from tests.unit.member.security.certificates import foreign, missing, no_authorities
