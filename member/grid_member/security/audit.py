@@ -15,6 +15,7 @@ from grid_member.telemetry.logs import event, repeatable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from grid_member.security.credentials import LoginAttempt
     from grid_member.telemetry.repeats import Field
 
 LOGGER: Final = "grid.audit"
@@ -64,9 +65,7 @@ class Audit:
     def log_denial(
         self,
         reason: str,
-        *,
-        remote: str | None,
-        endpoint: str,
+        attempt: LoginAttempt,
         user: str | None = None,
         wait_s: int | None = None,
     ) -> None:
@@ -74,16 +73,15 @@ class Audit:
 
         Repetitions of one line are counted: nothing slows a client that sends no credentials.
         """
-        line = self._line(remote, user, endpoint, {"reason": reason, "wait_s": wait_s})
+        line = self._line(attempt, user, {"reason": reason, "wait_s": wait_s})
         repeatable(_log, logging.WARNING, "authentication failed", **line)
 
     def log_call(
         self,
-        *,
-        remote: str | None,
-        endpoint: str,
+        attempt: LoginAttempt,
         user: str | None,
         status: int | None,
+        *,
         refused: bool = False,
         repeated: bool = False,
         details: Mapping[str, str] | None = None,
@@ -91,8 +89,7 @@ class Audit:
         """Tell what an authenticated call came to.
 
         Args:
-            remote: the address it came from.
-            endpoint: as `endpoint` names it.
+            attempt: where it came from, and where it went.
             user: None as long as security is off.
             status: of the answer; None when the client left before there was one.
             refused: whether the answer refuses although its status does not.
@@ -113,20 +110,16 @@ class Audit:
             outcome = "refused"
         fields: dict[str, Field] = {"outcome": outcome, "status": status}
         fields |= {k: v[:MAX_DETAIL_CHARACTERS] for k, v in (details or {}).items()}
-        event(_log, logging.INFO, "management call", **self._line(remote, user, endpoint, fields))
+        event(_log, logging.INFO, "management call", **self._line(attempt, user, fields))
 
     def _line(
-        self,
-        remote: str | None,
-        user: str | None,
-        endpoint: str,
-        fields: Mapping[str, Field],
+        self, attempt: LoginAttempt, user: str | None, fields: Mapping[str, Field]
     ) -> dict[str, Field]:
         line: dict[str, Field] = {
             "listener": self._listener,
-            "remote": remote,
+            "remote": attempt.remote,
             "user": user,
-            "endpoint": endpoint,
+            "endpoint": attempt.endpoint,
             **fields,
         }
         return {k: v for k, v in line.items() if v is not None}

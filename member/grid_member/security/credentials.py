@@ -18,7 +18,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.model.security import ProtectedEndpoints, RealmConfig, SecurityConfig
 from grid_member.security.audit import Audit
 from grid_member.security.realms import Realm
 from grid_member.security.throttle import Throttle, UserKey
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from grid_member.config.model.member import EndpointGroup
+    from grid_member.config.model.security import RealmConfig, SecurityConfig
 
 _SCHEME: Final = "basic"
 _UNQUOTABLE: Final = '"\\'
@@ -72,41 +72,33 @@ class LoginAttempt:
     authorization: tuple[str, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What one listener asks for."""
-
-    listener: str
-    """How audit lines name it."""
-    cluster_name: str
-    member_realm: RealmConfig | None = None
-    """None as long as security is off."""
-    guard: RealmConfig | None = None
-    """Of a listener that asks everybody for Basic authentication: its own realm."""
-    protected_endpoints: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
-
-
-def rest_policy(cluster_name: str, security: SecurityConfig) -> Policy:
-    """Return what the REST listener asks for."""
-    realm = security.member_realm if security.enabled else None
-    return Policy("rest", cluster_name, realm, protected_endpoints=security.protected_endpoints)
-
-
-def management_policy(cluster_name: str, security: SecurityConfig, guard: RealmConfig) -> Policy:
-    """Return what the management listener asks for, with security off as well."""
-    realm = security.member_realm if security.enabled else None
-    return Policy("management", cluster_name, realm, guard=guard)
-
-
 class Gate:
     """Lets the requests of one listener in, or not."""
 
-    def __init__(self, policy: Policy, clock: Callable[[], float]) -> None:
-        self._policy = policy
-        self._members = Realm(policy.member_realm) if policy.member_realm else None
-        self._guard = Realm(policy.guard) if policy.guard else self._members
+    def __init__(
+        self,
+        cluster_name: str,
+        security: SecurityConfig,
+        guard: RealmConfig | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take what the listener asks for.
+
+        Args:
+            cluster_name: what callers give in place of credentials while security is off.
+            security: the member's.
+            guard: the realm of the management listener, which asks everybody for Basic
+                authentication, with security off as well; None for the REST listener.
+            clock: seconds that only go forward.
+        """
+        realm = security.member_realm if security.enabled else None
+        self._cluster_name = cluster_name
+        self._protected = security.protected_endpoints
+        self._members = Realm(realm) if realm else None
+        self._asks_everybody = guard is not None
+        self._guard = Realm(guard) if guard else self._members
         self._throttle = Throttle(clock)
-        self._audit = Audit(policy.listener)
+        self.audit = Audit("management" if guard else "rest")
         self.slowed_count = 0
         """How many attempts were turned away because their address has to wait."""
 
@@ -149,7 +141,7 @@ class Gate:
         if self._members is None:
             if by_header and not first:
                 return earlier
-            return self._cluster_name(attempt, earlier, first)
+            return self._check_cluster_name(attempt, earlier, first)
         if first or second:
             return self._test(attempt, self._members, (first, second))
         return earlier if by_header else self._basic(attempt, self._members)
@@ -161,52 +153,24 @@ class Gate:
         entries are what a cluster does all day, and would fill the log.
         """
         authenticated = verdict.outcome is LoginOutcome.ACCEPTED and method in _WRITES
-        return authenticated and (self._policy.guard is not None or everything_below)
-
-    def audit_call(
-        self,
-        attempt: LoginAttempt,
-        verdict: LoginVerdict,
-        status: int | None,
-        *,
-        refused: bool = False,
-        repeated: bool = False,
-        details: dict[str, str] | None = None,
-    ) -> None:
-        """Write the audit line of a call that had credentials; see `Audit.called`."""
-        self._audit.log_call(
-            remote=attempt.remote,
-            endpoint=attempt.endpoint,
-            user=verdict.user,
-            status=status,
-            refused=refused,
-            repeated=repeated,
-            details=details,
-        )
+        return authenticated and (self._asks_everybody or everything_below)
 
     def _is_protected(
         self, groups: Collection[EndpointGroup], parts: tuple[str, ...], everything_below: bool
     ) -> bool:
-        if self._policy.guard is not None:
-            return True
-        protected = self._policy.protected_endpoints
-        return self._members is not None and protected.covers(
-            groups, parts, everything_below=everything_below
+        return self._asks_everybody or (
+            self._members is not None
+            and self._protected.covers(groups, parts, everything_below=everything_below)
         )
 
-    def _cluster_name(
+    def _check_cluster_name(
         self, attempt: LoginAttempt, earlier: LoginVerdict, name: str
     ) -> LoginVerdict:
         # The name is no secret: a wrong one is a mistake and slows nobody down.
         given = name.encode("utf-8", "surrogatepass")
-        if hmac.compare_digest(given, self._policy.cluster_name.encode()):
+        if hmac.compare_digest(given, self._cluster_name.encode()):
             return LoginVerdict(LoginOutcome.ACCEPTED, earlier.user)
-        self._audit.log_denial(
-            "wrong cluster name",
-            remote=attempt.remote,
-            endpoint=attempt.endpoint,
-            user=earlier.user,
-        )
+        self.audit.log_denial("wrong cluster name", attempt, earlier.user)
         return LoginVerdict(LoginOutcome.WRONG, earlier.user)
 
     def _basic(self, attempt: LoginAttempt, realm: Realm | None) -> LoginVerdict:
@@ -244,13 +208,7 @@ class Gate:
 
     def _deny(self, attempt: LoginAttempt, verdict: LoginVerdict) -> LoginVerdict:
         wait_s = verdict.retry_after_s or math.ceil(self._throttle.wait_s(attempt.remote))
-        self._audit.log_denial(
-            verdict.outcome.value,
-            remote=attempt.remote,
-            endpoint=attempt.endpoint,
-            user=verdict.user,
-            wait_s=wait_s or None,
-        )
+        self.audit.log_denial(verdict.outcome.value, attempt, verdict.user, wait_s or None)
         return verdict
 
 

@@ -29,14 +29,7 @@ from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavail
 from grid_member.http.wire.answers import Answer, error, failure_answer
 from grid_member.http.wire.paths import MalformedError, split_target
 from grid_member.security.audit import endpoint, is_failure
-from grid_member.security.credentials import (
-    Gate,
-    LoginAttempt,
-    LoginVerdict,
-    Policy,
-    management_policy,
-    rest_policy,
-)
+from grid_member.security.credentials import Gate, LoginAttempt, LoginVerdict
 from grid_member.security.details import details
 from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
@@ -69,7 +62,7 @@ class Service:
         self._listener = listener
         self._connections = connections
         self._table = RoutingTable()
-        self._gate = Gate(_policy(member.config, listener), time.monotonic)
+        self._gate = _gate(member.config, listener)
         self._measured = member.measurements is not None
         self._background = BackgroundCalls()
 
@@ -137,7 +130,7 @@ class Service:
         if match is None or row is None or not row.groups & self._listener.groups:
             answer = self._unreachable(match, rows, target.parts)
             if self._gate.audits(entered, request.method, everything_below=False):
-                self._gate.audit_call(attempt, entered, answer.status)
+                self._gate.audit.log_call(attempt, entered.user, answer.status)
             return answer
         call = HttpCall(
             request,
@@ -163,7 +156,7 @@ class Service:
         if isinstance(read, Answer):
             if audits:
                 told = details(row.operation, call.names, ())
-                self._gate.audit_call(attempt, entered, read.status, details=told)
+                self._gate.audit.log_call(attempt, entered.user, read.status, details=told)
             return read
         if row.parameters is None:
             return await (self._audit(read, attempt, entered) if audits else _perform(read))
@@ -207,8 +200,8 @@ class Service:
             raise
         finally:
             told = details(row.operation, call.names, call.parameters)
-            self._gate.audit_call(
-                attempt, verdict, status, refused=refused, repeated=repeated, details=told
+            self._gate.audit.log_call(
+                attempt, verdict.user, status, refused=refused, repeated=repeated, details=told
             )
 
     def _unreachable(
@@ -259,11 +252,9 @@ def _refusal(problem: Exception) -> Answer:
     return error(400, str(problem), close=isinstance(problem, FramingError))
 
 
-def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
-    if listener.users is None:
-        return rest_policy(config.cluster_name, config.security)
-    guard = RealmConfig(listener.realm, listener.users)
-    return management_policy(config.cluster_name, config.security, guard)
+def _gate(config: MemberConfig, listener: ListenerConfig) -> Gate:
+    guard = None if listener.users is None else RealmConfig(listener.realm, listener.users)
+    return Gate(config.cluster_name, config.security, guard, time.monotonic)
 
 
 def _attempt(request: web.BaseRequest, row: Route | None) -> LoginAttempt:

@@ -9,6 +9,7 @@ import pytest
 
 from grid_member.http.wire.answers import document, failure_answer, success
 from grid_member.security.audit import LOGGER, Audit, endpoint, is_failure, keep_auditing
+from grid_member.security.credentials import LoginAttempt
 from grid_member.telemetry.logs import JsonLines
 
 
@@ -28,10 +29,8 @@ def test_a_call_names_who_where_what_and_the_outcome(
     caplog.set_level(logging.INFO, LOGGER)
     where = "POST /grid/rest/management/cluster/changeState"
     called = {"remote": "10.0.0.7", "endpoint": where, "user": "ada"}
-    audit.log_call(remote="10.0.0.7", endpoint=where, user="ada", status=200)
-    audit.log_call(
-        remote=None, endpoint=where, user=None, status=409, details={"state": "f" * 1000}
-    )
+    audit.log_call(LoginAttempt("10.0.0.7", where), "ada", 200)
+    audit.log_call(LoginAttempt(None, where), None, 409, details={"state": "f" * 1000})
     common = {"level": "info", "logger": LOGGER, "message": "management call", "listener": "rest"}
     assert lines(caplog) == [
         common | called | {"outcome": "done", "status": 200},
@@ -59,14 +58,8 @@ def test_the_outcome_is_what_the_caller_was_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    audit.log_call(
-        remote=None,
-        endpoint="POST /x",
-        user=None,
-        status=status,
-        refused=refused,
-        repeated=repeated,
-    )
+    attempt = LoginAttempt(None, "POST /x")
+    audit.log_call(attempt, None, status, refused=refused, repeated=repeated)
     (line,) = lines(caplog)
     assert {k: v for k, v in line.items() if k in ("outcome", "status")} == outcome
 
@@ -79,10 +72,9 @@ def test_a_document_that_refuses_is_told_from_others() -> None:
 
 
 def test_a_refusal_names_the_reason(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    audit.log_denial(
-        "wrong credentials", remote="10.0.0.7", endpoint="GET /x", user="ada", wait_s=4
-    )
-    audit.log_denial("no credentials", remote="10.0.0.7", endpoint="GET /x")
+    attempt = LoginAttempt("10.0.0.7", "GET /x")
+    audit.log_denial("wrong credentials", attempt, "ada", 4)
+    audit.log_denial("no credentials", attempt)
     common = {
         "level": "warning",
         "logger": LOGGER,
@@ -102,7 +94,7 @@ def test_a_detail_that_may_be_a_secret_is_no_line(
     name: str, audit: Audit, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ValueError, match="no audit line"):
-        audit.log_call(remote=None, endpoint="", user=None, status=200, details={name: "x"})
+        audit.log_call(LoginAttempt(None, ""), None, 200, details={name: "x"})
     assert caplog.records == []
 
 
@@ -128,5 +120,5 @@ def test_turning_the_log_down_leaves_the_audit_log_on(
     caplog.set_level(logging.ERROR, LOGGER)
     caplog.handler.setLevel(logging.NOTSET)
     keep_auditing()
-    audit.log_call(remote=None, endpoint="GET /x", user="ada", status=200)
+    audit.log_call(LoginAttempt(None, "GET /x"), "ada", 200)
     assert len(lines(caplog)) == 1

@@ -24,8 +24,6 @@ from grid_member.security.credentials import (
     LoginAttempt,
     LoginOutcome,
     LoginVerdict,
-    management_policy,
-    rest_policy,
 )
 from grid_member.telemetry.logs import JsonLines
 
@@ -58,11 +56,11 @@ OP = basic("op", "only-here")
 
 
 def rest(security: SecurityConfig, clock: Callable[[], float] | None = None) -> Gate:
-    return Gate(rest_policy("dev", security), clock or Clock())
+    return Gate("dev", security, None, clock or Clock())
 
 
 def management(security: SecurityConfig) -> Gate:
-    return Gate(management_policy("dev", security, OPERATORS), Clock())
+    return Gate("dev", security, OPERATORS, Clock())
 
 
 def attempt(*headers: str, remote: str = "10.0.0.7") -> LoginAttempt:
@@ -272,7 +270,7 @@ def test_during_a_wait_a_wrong_answer_does_not_tell_which_names_are_in_use() -> 
 
 def test_users_of_two_realms_who_share_a_name_are_two() -> None:
     operators = RealmConfig("operators", (User("ada", "only-here"),))
-    gate = Gate(management_policy("dev", ON, operators), Clock())
+    gate = Gate("dev", ON, operators, Clock())
     here = basic("ada", "only-here")
     assert checked(gate, (here,), "", "") == ACCEPTED
     for n in range(20):
@@ -366,5 +364,5 @@ def test_the_challenge_is_one_line_of_quotable_text() -> None:
 
 
 def test_nothing_that_is_shown_holds_a_header_or_password() -> None:
-    shown = repr((attempt(ADA), rest_policy("dev", ON), management_policy("dev", ON, OPERATORS)))
+    shown = repr((attempt(ADA), rest(ON), management(ON), OPERATORS))
     assert not any(secret in shown for secret in (ADA, "s3cret", "only-here"))
