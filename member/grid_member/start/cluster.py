@@ -32,7 +32,6 @@ from grid_member.engine.replicated.shards import ReplicatedShards
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.management.management import Management
     from grid_member.cluster.member.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
     from grid_member.engine.api import EngineError, Structures
@@ -107,15 +106,10 @@ def membership_of(
     return membership
 
 
-def new_departure(membership: Membership, engine: ClusterEngine, member: Member) -> MemberDeparture:
-    """Return how a member that is not alone leaves for good."""
-    return MemberDeparture(engine, member, membership)
-
-
-def add_cp(
-    membership: Membership, engine: ClusterEngine, count: int, management: Management
-) -> None:
-    """Let a member that is not alone have the CP subsystem of several; 0 is none."""
+def extend_management(member: Member, membership: Membership, engine: ClusterEngine) -> None:
+    """Let a member that is not alone leave for good, and have the CP subsystem of several."""
+    management, count = member.management, member.config.cp_member_count
+    management.departing = MemberDeparture(engine, member, membership)
     if count == 0:
         return
     management.cp, management.cp_keeper = cp_of_several(

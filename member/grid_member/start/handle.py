@@ -15,22 +15,20 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.member import Phase
+from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
 from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls import check_members_tls
-from grid_member.start.address import shown_address
-from grid_member.start.list_check import warn_unless_listed
-from grid_member.start.members_port import claim_members_port, members_port
+from grid_member.start.address import shown_address, warn_unless_listed
 from grid_member.start.parts import make_member
-from grid_member.start.ports import GivenUpError, bind_in_time, release
+from grid_member.start.ports import GivenUpError, bind_in_time, claim_members_port, release
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from grid_member.config import Config
-    from grid_member.start.members_port import Claim
-    from grid_member.start.ports import BoundListeners
+    from grid_member.start.ports import BoundListeners, Claim
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -301,9 +299,9 @@ class MemberHandle:
     def _follow_rest_port(self, bound: BoundListeners) -> None:
         """Take the members' port that follows from a REST port that was counted up."""
         cluster, rest_port = self._config.model.cluster, self._rest_port
-        if cluster is None or rest_port is None:
+        if cluster is None or rest_port is None or not cluster.by_rest_ports:
             return
-        port = members_port(cluster, rest_port)
+        port = rest_port + MEMBERS_PORT_OFFSET
         if port == cluster.port:
             return
         if self._stopping is not None:

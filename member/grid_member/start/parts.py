@@ -26,26 +26,19 @@ def make_member(config: Config, name: str, version: str) -> Member:
     measurements = Measurements() if model.metrics else None
     structures = ConfiguredStructures(model)
     engine: LocalEngine
-    membership = waiting = add_own_cp = departing = None
+    membership = waiting = None
     if model.cluster is None:
         open_log = _timed_logs(model, measurements)
         engine = open_engine(structures, model.data_directory, open_log=open_log)
     else:
         # A member that is alone need not load what talks to others.
-        from grid_member.start.cluster import (
-            add_cp,
-            clustered_engine,
-            membership_of,
-            new_departure,
-        )
+        from grid_member.start.cluster import clustered_engine, extend_management, membership_of
 
         timed = None if measurements is None else measurements.count_commit
         engine = waiting = clustered_engine(
             *(model, model.cluster, name, structures, timed), lambda error: member.fail(error)
         )
         membership = membership_of(engine, model, model.cluster, name, version)
-        add_own_cp = partial(add_cp, membership, engine, model.cp_member_count)
-        departing = partial(new_departure, membership, engine)
     member = Member(model, engine, name, version, membership)
     member.measurements = measurements
 
@@ -61,10 +54,8 @@ def make_member(config: Config, name: str, version: str) -> Member:
         join_members=model.join_members,
         cp=model.cp_member_count > 0,
     )
-    if add_own_cp is not None:
-        add_own_cp(member.management)
-    if departing is not None:
-        member.management.departing = departing(member)
+    if membership is not None and waiting is not None:
+        extend_management(member, membership, waiting)
     member.management.persistence = make_persistence(
         model,
         engine,

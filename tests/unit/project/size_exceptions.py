@@ -80,6 +80,6 @@ FAN_OUT: Final = {
     "grid_member.engine.replicated.engine": 27,
     "grid_member.engine.replicated.shards": 34,
     # It makes a member of all of its parts.
-    "grid_member.start.cluster": 26,
+    "grid_member.start.cluster": 25,
     "grid_operator.reconcile.reconciler": 25,
 }

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from grid_member.config import ClusterConfig
-from grid_member.start.list_check import UNLISTED, is_listed, warn_unless_listed
+from grid_member.start.address import UNLISTED, is_listed, warn_unless_listed
 
 NOWHERE = "192.0.2.1"
 """Belongs to nobody (RFC 5737)."""

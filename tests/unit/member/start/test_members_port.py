@@ -8,9 +8,8 @@ import pytest
 
 from grid_member.config import ClusterConfig
 from grid_member.http.server.listener import PortError
-from grid_member.start import members_port
-from grid_member.start.members_port import claim_members_port
-from grid_member.start.ports import GivenUpError
+from grid_member.start import ports
+from grid_member.start.ports import GivenUpError, claim_members_port
 from tests.unit.ports import HOST, free_ports
 
 
@@ -46,7 +45,7 @@ async def test_a_port_on_which_something_listens_is_not_chosen() -> None:
 async def test_with_all_taken_the_error_has_the_line_to_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(members_port, "PORT_PATIENCE_S", 0.0)
+    monkeypatch.setattr(ports, "PORT_PATIENCE_S", 0.0)
     one, other = free_ports(2)
     with (
         socket.create_server((HOST, one)),
@@ -68,7 +67,7 @@ async def test_with_all_taken_the_error_has_the_line_to_write(
 async def test_without_a_choice_no_name_is_looked_up(
     cluster: ClusterConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members_port, "resolve_host", None)
+    monkeypatch.setattr(ports, "resolve_host", None)
     assert await claim_members_port(cluster, lambda: False) is None
 
 
