@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_START
 from grid_member.command.descriptors import make_usable
-from grid_member.command.extras import missing_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EXIT_SIGNAL: Final = 128 + signal.SIGTERM
 """As a shell tells the end of a process by SIGTERM. A member that runs ends with 0."""
+_PACKAGE: Final = "grid_member"
+_EXTRA: Final = "member"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _load_main()(arguments)
     except ModuleNotFoundError as error:
-        problem = missing_package(error)
+        problem = _missing_package(error)
         if problem is None:
             raise
         sys.stderr.write(f"cannot start: {problem}\n")
@@ -42,6 +43,20 @@ def _load_main() -> Callable[[Sequence[str] | None], int]:
     finally:
         gc.enable()
     return run
+
+
+def _missing_package(error: ModuleNotFoundError) -> str | None:
+    """Return what to install when a module is not found, None when the module is Grid's own.
+
+    The operator has a copy of its own: the two packages know nothing of each other.
+    """
+    package = (error.name or "").partition(".")[0]
+    if not package or package == _PACKAGE:
+        return None
+    return (
+        f"the package {package} is not installed: install Grid with its extra {_EXTRA}, from where "
+        f"it was installed, as in: pip install '/path/to/checkout[{_EXTRA}]'"
+    )
 
 
 def _end(*_: object) -> None:

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.telemetry.logs import event, repeatable
+from grid_member.telemetry.measurements import METHODS, OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,6 @@ DETAILS: Final = frozenset(
 )
 """What a line may tell of an operation's parameters: none of these can hold a secret."""
 MAX_DETAIL_CHARACTERS: Final = 256
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 _UNKNOWN_PATH: Final = "unknown path"
 _MIN_FAILED_STATUS: Final = 400
 _SAYS_FAIL: Final = b'{"status":"fail"'
@@ -48,7 +48,7 @@ def keep_auditing() -> None:
 
 def endpoint(method: str, path: str | None) -> str:
     """Return how a line names an endpoint: a known method and the path's pattern in the table."""
-    return f"{method if method in _METHODS else 'other'} {path or _UNKNOWN_PATH}"
+    return f"{method if method in METHODS else OTHER} {path or _UNKNOWN_PATH}"
 
 
 def is_failure(body: bytes) -> bool:

@@ -4,42 +4,40 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
 from grid_member.telemetry.measurements import OTHER
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from grid_member.http.wire.answers import Answer
     from grid_member.telemetry.measurements import Measurements
+
+    RequestHandler: TypeAlias = Callable[[web.BaseRequest], Awaitable[Answer]]
+    """What answers the requests of one listener; what goes wrong is an answer, too."""
 
 PATH: Final = web.RequestKey("grid_path", str)
 """The path of a request as the routing table has it, noted where requests are counted."""
 
 
-class RequestHandler(Protocol):
-    """What answers the requests of one listener."""
+def measured(answering: RequestHandler, measurements: Measurements) -> RequestHandler:
+    """Return a handler that counts what another one answers; clients that leave are not counted.
 
-    async def answer(self, request: web.BaseRequest) -> Answer:
-        """Return the answer; what goes wrong is an answer, too."""
+    The time is that until the answer is there to be sent.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class MeasuredHandler:
-    """Counts what another one answers; the time is that until the answer is there to be sent."""
-
-    answering: RequestHandler
-    measurements: Measurements
-
-    async def answer(self, request: web.BaseRequest) -> Answer:
-        """Return the other one's answer; clients that leave before it are not counted."""
+    async def answer(request: web.BaseRequest) -> Answer:
         began_s = time.perf_counter()
-        answer = await self.answering.answer(request)
+        answer = await answering(request)
         path = request.get(PATH, OTHER)
         took_s = time.perf_counter() - began_s
-        self.measurements.count_request(request.method, path, answer.status, took_s)
+        measurements.count_request(request.method, path, answer.status, took_s)
         return answer
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
@@ -14,11 +14,16 @@ from grid_member.http.wire.connection import connection_of
 from grid_member.http.wire.paths import MalformedError, decode
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from aiohttp.streams import StreamReader
 
     from grid_member.cluster.member.member import Member
     from grid_member.engine.api import Item
     from grid_member.http.table import Route
+
+    Operation: TypeAlias = Callable[["HttpCall"], Awaitable[Answer]]
+    """What carries out the calls of one row of the routing table."""
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -24,14 +24,14 @@ from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failure_an
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from grid_member.cluster.member.member import Member
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.store_recovery import Around
     from grid_member.cluster.values.system_store import Begin, Put
     from grid_member.engine.api import Refused
-    from grid_member.http.routes.calls import HttpCall
+    from grid_member.http.routes.calls import HttpCall, Operation
 
 HEADER: Final = "Idempotency-Key"
 LEAVE: Final = "X-Grid-Leave"
@@ -49,13 +49,11 @@ _CREDENTIALS: Final = 2
 _log: Final = logging.getLogger("grid.http")
 
 
-async def carry_out_once(
-    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]]
-) -> Answer:
+async def carry_out_once(call: HttpCall, operation: Operation) -> Answer:
     """Carry out a management call, or answer what it was answered first under its key.
 
     A call without the header is carried out. One whose key is under way waits for that; a start
-    call is not carried out then. To be run to its end (see `background_calls`), so that a client
+    call is not carried out then. To be run to its end (see `BackgroundCalls`), so that a client
     that leaves does not stop a call half-way.
     """
     keys = call.request.headers.getall(HEADER, [])
@@ -167,7 +165,7 @@ def _known_answer(call: HttpCall, key: str, request: str) -> Answer | None:
 async def _carry_out_alone(
     membership: Membership,
     call: HttpCall,
-    operation: Callable[[HttpCall], Awaitable[Answer]],
+    operation: Operation,
     key: str,
 ) -> Answer:
     """Carry out a call unless another member has done so, or does so now."""
@@ -191,9 +189,7 @@ async def _carry_out_alone(
         outcomes.end(key)
 
 
-async def _carry_out_first(
-    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
-) -> Answer:
+async def _carry_out_first(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
     outcomes = call.member.management.stored_answers
     outcomes.begin(key, request)
     try:
@@ -202,9 +198,7 @@ async def _carry_out_first(
         outcomes.end(key)
 
 
-async def _carry_out(
-    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
-) -> Answer:
+async def _carry_out(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
     if call.route.operation in STARTS:
         return await _carry_out_start(call, operation, key, request)
     answer = await operation(call)
@@ -216,9 +210,7 @@ async def _carry_out(
     return answer
 
 
-async def _carry_out_start(
-    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
-) -> Answer:
+async def _carry_out_start(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
     try:
         known = await asyncio.to_thread(call.member.management.persistence.starts.find, key)
     except EngineError as problem:

@@ -9,13 +9,10 @@ from grid_member.http.routes import configuration, cp, data, documents, manageme
 from grid_member.http.table import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from grid_member.http.routes.calls import HttpCall
-    from grid_member.http.wire.answers import Answer
+    from grid_member.http.routes.calls import Operation
 
 _NAMES: Final = frozenset(row.operation for row in ROUTES)
-OPERATIONS: Final[dict[str, Callable[[HttpCall], Awaitable[Answer]]]] = {
+OPERATIONS: Final[dict[str, Operation]] = {
     name: function
     for module in (configuration, cp, data, documents, management, persistence)
     for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)

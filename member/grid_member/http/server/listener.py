@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
-from grid_member.http.metrics.requests import ListenerFigures, MeasuredHandler
+from grid_member.http.metrics.requests import ListenerFigures, measured
 from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.server.admission import (
     Admission,
@@ -218,8 +218,8 @@ class Listeners:
                 MetricsService,  # loaded only where it is used
             )
 
-            return MetricsService(self._member, self.figures)
-        return service if measurements is None else MeasuredHandler(service, measurements)
+            return MetricsService(self._member, self.figures).answer
+        return service.answer if measurements is None else measured(service.answer, measurements)
 
     def _factory(self, config: ListenerConfig, service: Service | None) -> ConnectionFactory:
         answering = self._handler_of(service)
@@ -228,9 +228,9 @@ class Listeners:
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             connection = connection_of(request)
             if not connection.crowded:
-                answer = await answering.answer(request)
+                answer = await answering(request)
             elif is_probe(request):
-                answer = replace(await answering.answer(request), close=True)
+                answer = replace(await answering(request), close=True)
             else:
                 answer = admission.refuse()
             return WireResponse(answer, connection)

@@ -24,7 +24,6 @@ from grid_member.http.routes.calls import (
 from grid_member.http.routes.idempotent import carry_out_once
 from grid_member.http.routes.operations import OPERATIONS
 from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
-from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failure_answer
 from grid_member.http.wire.paths import MalformedError, split_target
@@ -35,7 +34,7 @@ from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from aiohttp import web
 
@@ -50,6 +49,30 @@ _UNREADABLE: Final = (MalformedError, FramingError, BodyRefusedError, Expectatio
 """What is wrong with a request whose target or body cannot be read."""
 _LINE_OVERHEAD_BYTES: Final = 4
 """`: ` and the line end of a header line."""
+
+
+class BackgroundCalls:
+    """The calls under way, each in a task that ends by itself when the client leaves.
+
+    A management call changes several things one after another; cut off between two of them it would
+    leave the member in a state that nobody asked for. A client that leaves does not learn of the
+    end.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Answer]] = set()
+
+    async def run(self, work: Coroutine[None, None, Answer]) -> Answer:
+        """Return the answer of the work, which goes on when who waits for it is cancelled."""
+        task = asyncio.create_task(work)
+        # The event loop itself may forget a task that nobody else holds.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_drop_answer)
+            raise
 
 
 class Service:
@@ -230,6 +253,18 @@ class Service:
     def _challenge(self, verdict: LoginVerdict) -> Answer:
         headers = (("WWW-Authenticate", self._gate.challenge), *_retry_after(verdict))
         return Answer(401, headers=headers)
+
+
+def _drop_answer(task: asyncio.Task[Answer]) -> None:
+    if task.cancelled():
+        return
+    problem = task.exception()
+    if problem is not None:
+        failure(_log, "request failed", problem)
+        return
+    lost = task.result().on_loss
+    if lost is not None:
+        lost()
 
 
 async def _perform(call: HttpCall) -> Answer:

@@ -17,7 +17,7 @@ from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, carry_out_once
-from grid_member.http.server.background_calls import BackgroundCalls
+from grid_member.http.server.service import BackgroundCalls
 from grid_member.http.table import Route
 from grid_member.telemetry.levels import LogLevels
 

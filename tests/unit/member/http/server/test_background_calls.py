@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.server.background_calls import BackgroundCalls
+from grid_member.http.server.service import BackgroundCalls
 from grid_member.http.wire.answers import EMPTY, Answer
 from grid_member.security.audit import LOGGER
 from grid_member.telemetry.logs import JsonLines
