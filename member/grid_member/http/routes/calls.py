@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from grid_member.http.wire.answers import Answer, error
+from grid_member.http.wire.answers import error
 from grid_member.http.wire.connection import connection_of
 from grid_member.http.wire.paths import MalformedError, decode
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member.member import Member
     from grid_member.engine.api import Item
     from grid_member.http.table import Route
+    from grid_member.http.wire.answers import Answer
 
     Operation: TypeAlias = Callable[["HttpCall"], Awaitable[Answer]]
     """What carries out the calls of one row of the routing table."""
@@ -28,20 +29,12 @@ if TYPE_CHECKING:
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class FramingError(Exception):
-    """Where the request or its body ends is unclear: 400, and the connection closes."""
+class UnreadableError(Exception):
+    """A request that is not read to its end, with the answer; the connection closes."""
 
-
-class BodyRefusedError(Exception):
-    """A body that is not read to its end, with the answer: 408, 413 or 503, and it closes."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.status)
-        self.answer = answer
-
-
-class ExpectationError(Exception):
-    """An Expect header with something else than 100-continue: 417."""
+    def __init__(self, status: int, reason: str, *, retry: bool = False) -> None:
+        super().__init__(status)
+        self.answer = error(status, reason, close=True, retry=retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +88,15 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """Return the exact bytes of the body; invites them when the client waits for that.
 
     Raises:
-        BodyRefusedError: it has too many bytes, or all together have, or none come any more.
-        ExpectationError: the client expects what we do not know.
-        FramingError: the body is malformed or ends too early.
+        UnreadableError: the body has too many bytes, or all bodies together have, or none come any
+            more; or it is malformed, or ends too early; or the client expects what is not known.
     """
     if (request.content_length or 0) > limit_bytes:
-        raise _refusal(413, "the body is too large")
+        raise UnreadableError(413, "the body is too large")
     expectation = request.headers.get("Expect")
     if expectation is not None and request.version >= HttpVersion11:
         if expectation.strip().lower() != "100-continue":
-            raise ExpectationError
+            raise UnreadableError(417, "unknown expectation")
         if request.transport is not None and request.can_read_body:
             request.transport.write(_CONTINUE)
     factory = connection_of(request).factory
@@ -114,16 +106,17 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     try:
         while piece := await _receive(request.content, patience_s):
             if size + len(piece) > limit_bytes:
-                raise _refusal(413, "the body is too large")
+                raise UnreadableError(413, "the body is too large")
             if not uploads.take(len(piece)):
-                raise _refusal(503, "too many bytes of bodies are being read", retry=True)
+                reason = "too many bytes of bodies are being read"
+                raise UnreadableError(503, reason, retry=True)
             size += len(piece)
             pieces.append(piece)
         return b"".join(pieces)
     except RequestPayloadError as problem:
         # The stream keeps it, and what its traceback keeps would keep the stream: a circle.
         problem.__traceback__ = None
-        raise FramingError("malformed or incomplete body") from None
+        raise UnreadableError(400, "malformed or incomplete body") from None
     finally:
         uploads.give_back(size)
 
@@ -135,11 +128,7 @@ async def _receive(content: StreamReader, patience_s: float) -> bytes:
         async with asyncio.timeout(patience_s):
             return await content.readany()
     except TimeoutError:
-        raise _refusal(408, "the body takes too long") from None
-
-
-def _refusal(status: int, reason: str, *, retry: bool = False) -> BodyRefusedError:
-    return BodyRefusedError(error(status, reason, close=True, retry=retry))
+        raise UnreadableError(408, "the body takes too long") from None
 
 
 def split_parameters(body: bytes, count: int) -> tuple[str, ...]:

@@ -14,10 +14,8 @@ from grid_member.config.model.security import RealmConfig
 from grid_member.http.metrics.requests import PATH
 from grid_member.http.routes import data
 from grid_member.http.routes.calls import (
-    BodyRefusedError,
-    ExpectationError,
-    FramingError,
     HttpCall,
+    UnreadableError,
     read_body,
     split_parameters,
 )
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("grid.http")
 _BODY_METHODS: Final = frozenset({"POST", "PUT"})
-_UNREADABLE: Final = (MalformedError, FramingError, BodyRefusedError, ExpectationError)
-"""What is wrong with a request whose target or body cannot be read."""
 _LINE_OVERHEAD_BYTES: Final = 4
 """`: ` and the line end of a header line."""
 
@@ -98,7 +94,7 @@ class Service:
         """Return the answer; what goes wrong is an answer, too."""
         try:
             answer = await self._route(request)
-        except _UNREADABLE as problem:
+        except (MalformedError, UnreadableError) as problem:
             answer = _refusal(problem)
         except (asyncio.CancelledError, ConnectionError):
             raise
@@ -202,7 +198,7 @@ class Service:
             if row.parameters is None:
                 return call
             call = replace(call, parameters=split_parameters(call.body, row.parameters))
-        except _UNREADABLE as unreadable:
+        except (MalformedError, UnreadableError) as unreadable:
             return _refusal(unreadable)
         if len(call.parameters) < row.parameters:
             return error(400, f"this endpoint expects {row.parameters} parameters")
@@ -278,13 +274,8 @@ async def _perform(call: HttpCall) -> Answer:
     return await (operation(call) if row.parameters is None else carry_out_once(call, operation))
 
 
-def _refusal(problem: Exception) -> Answer:
-    """Return the answer of a request that is `_UNREADABLE`."""
-    if isinstance(problem, BodyRefusedError):
-        return problem.answer
-    if isinstance(problem, ExpectationError):
-        return error(417, "unknown expectation", close=True)
-    return error(400, str(problem), close=isinstance(problem, FramingError))
+def _refusal(problem: MalformedError | UnreadableError) -> Answer:
+    return error(400, str(problem)) if isinstance(problem, MalformedError) else problem.answer
 
 
 def _gate(config: MemberConfig, listener: ListenerConfig) -> Gate:
@@ -316,18 +307,18 @@ def _check_framing(request: web.BaseRequest) -> None:
     """Refuse what the parser lets through and this interface does not speak.
 
     Raises:
-        FramingError: an HTTP version other than 1.0 and 1.1, a tunnel, or a transfer coding
+        UnreadableError: an HTTP version other than 1.0 and 1.1, a tunnel, or a transfer coding
             besides chunked, which another server on the way might see with another length.
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise FramingError("the HTTP version is neither 1.0 nor 1.1")
+        raise UnreadableError(400, "the HTTP version is neither 1.0 nor 1.1")
     if request.method == "CONNECT":
-        raise FramingError("this is not a proxy")
+        raise UnreadableError(400, "this is not a proxy")
     codings = request.headers.getall("Transfer-Encoding", [])
     if codings and request.version == HttpVersion10:
-        raise FramingError("HTTP/1.0 has no transfer codings")
+        raise UnreadableError(400, "HTTP/1.0 has no transfer codings")
     if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
-        raise FramingError("unknown transfer coding")
+        raise UnreadableError(400, "unknown transfer coding")
 
 
 def _framing_problem(request: web.BaseRequest) -> bool:
