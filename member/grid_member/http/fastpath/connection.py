@@ -88,8 +88,8 @@ class FastPathConnection(FastPathAnswers):
         transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         if self.context.closed:
             self.abort()
-        elif self.context.logging_requests:
-            self._hand_over()
+        elif _log.isEnabledFor(logging.DEBUG):
+            self._hand_over()  # every request is logged, which the fast path does not do
 
     def data_received(self, data: bytes) -> None:
         """Begin the requests that are there as a whole."""
@@ -278,7 +278,7 @@ class FastPathConnection(FastPathAnswers):
     @property
     def _is_last(self) -> bool:
         """Whether the last answer is the connection's."""
-        ends = self._ended or self._last or self.context.stopping
+        ends = self._ended or self._last or self.context.member.ending
         return ends and not (self._rest or self._leaving)
 
     def _settle(self) -> None:

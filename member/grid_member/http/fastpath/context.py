@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING, Final, cast
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from grid_member.http.wire.uploads import Uploads
     from grid_member.http.wire.watch import Watch
 
-_log: Final = logging.getLogger("grid.http")
 # Finding a member of an enumeration in its class takes ten times as long as a global.
 _RUNNING: Final = Phase.RUNNING
 _STARTING: Final = Phase.STARTING
@@ -114,16 +112,6 @@ class FastPathContext:
     def plain(self) -> bool:
         """Whether the member runs on, and nothing is counted but the number of answers."""
         return self.unmeasured and self.member.is_running
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the answer that is written last says that the connection closes."""
-        return self.member.ending
-
-    @property
-    def logging_requests(self) -> bool:
-        """Whether every request is logged, which the fast path does not do."""
-        return _log.isEnabledFor(logging.DEBUG)
 
     # Answers
 

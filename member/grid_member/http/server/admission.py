@@ -115,10 +115,6 @@ class Admission:
         reason = f"too many connections: http.max-connections is {self.room.connections}"
         return error(503, reason, close=True, retry=True)
 
-    def turn_away(self) -> asyncio.Protocol:
-        """Return the protocol of a connection that is told so without being read."""
-        return Parting(self)
-
 
 class Parting(asyncio.Protocol):
     """A refused connection: it is told why, and then has a moment to read that."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from aiohttp import web
 
 from grid_member.http.fastpath.connection import FastPathConnection
+from grid_member.http.server.admission import Parting
 from grid_member.http.wire.connection import ConnectionProtocol
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.watch import Departures, Watch
@@ -63,21 +64,18 @@ class ConnectionFactory(web.Server):
         room = self.admission.room
         over = self._count() - room.connections
         if over >= room.probes:
-            return self.admission.turn_away()
-        connection = self._make_connection() if over < 0 else self.complete(crowded=True)
+            return Parting(self.admission)
+        connection: ConnectionProtocol | FastPathConnection
+        if over < 0 and self.fast_path is not None:
+            connection = FastPathConnection(self.fast_path)
+        else:
+            connection = ConnectionProtocol(self, crowded=over >= 0)
         # Now: more may be accepted before this one is made.
         self.watch.add(connection)
         return cast("asyncio.Protocol", connection)  # what loops call is all that they ask for
 
-    def _make_connection(self) -> ConnectionProtocol | FastPathConnection:
-        return self.complete() if self.fast_path is None else FastPathConnection(self.fast_path)
-
-    def complete(self, *, crowded: bool = False) -> ConnectionProtocol:
-        """Return the protocol that understands every request; crowded, it answers probes alone."""
-        return ConnectionProtocol(self, crowded=crowded)
-
     def take_over(self) -> ConnectionProtocol:
-        """Return the same for a connection that is served already, from what it sends next."""
+        """Return the protocol that goes on with a connection of the fast path."""
         return ConnectionProtocol(self, is_successor=True)
 
     def full(self) -> bool:

@@ -124,7 +124,7 @@ class WireResponse(web.StreamResponse):
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Take the request that is answered; nothing is written yet."""
         self._request = request
-        self._connection.begin_answer()
+        self._connection.answer_count += 1
         return None
 
     async def write_eof(self, data: bytes = b"") -> None:

@@ -84,7 +84,8 @@ class ConnectionProtocol(web.RequestHandler):
         """The body of the newest request."""
         self._broken = False
         self._ended = False
-        self._answer_count = 0
+        self.answer_count = 0
+        """How many requests are answered, or being answered."""
         self._needs_client = False
         self._departure = loop.create_future()
         self._end = loop.create_future()
@@ -163,7 +164,7 @@ class ConnectionProtocol(web.RequestHandler):
         self._fail_body()
         self._signal_departure()
         half_open = self.transport is not None and self.transport.can_write_eof()
-        return half_open and self._answer_count < self._request_count and not self._needs_client
+        return half_open and self.answer_count < self._request_count and not self._needs_client
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel what is in work."""
@@ -211,15 +212,11 @@ class ConnectionProtocol(web.RequestHandler):
 
     # Answering
 
-    def begin_answer(self) -> None:
-        """Count the answer of a request."""
-        self._answer_count += 1
-
     @property
     def is_last(self) -> bool:
         """True when the last request is being answered that will be."""
         ends = self._ended or (self.factory.draining() and not self._backlog)
-        return self._last or (ends and self._answer_count >= self._request_count)
+        return self._last or (ends and self.answer_count >= self._request_count)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -310,7 +307,7 @@ class ConnectionProtocol(web.RequestHandler):
     async def finish(self) -> None:
         """Answer what has begun to come, nothing after that; return when the connection is gone."""
         self._last = True
-        if not self._request_in_progress and self._answer_count >= self._request_count:
+        if not self._request_in_progress and self.answer_count >= self._request_count:
             # Nobody waits for an answer: this is for a request that is on its way right now.
             await self.linger(IDLE_LINGER_S)
             self.force_close()
