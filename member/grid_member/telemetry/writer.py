@@ -14,7 +14,7 @@ import queue
 import select
 import threading
 import time
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,14 +32,8 @@ _BATCH_BYTES: Final = 64 * 1024
 """Written in one call: under load the thread gets few turns."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """Stands in the queue where lines are missing."""
-
-    lines: int
-
-
-_Item: TypeAlias = "bytes | _Gap | threading.Event"
+_Item: TypeAlias = "bytes | int | threading.Event"
+"""A line, how many lines are missing there, or what is set when all before is written."""
 
 
 class LogWriter:
@@ -71,16 +65,12 @@ class LogWriter:
         # Garbage that is collected in the middle of a `put` may report something itself.
         self._lock = threading.RLock()
         self._waiting_bytes = 0
-        self._dropped_count = 0
+        self.dropped_count = 0
+        """How many lines were dropped since the start."""
         self._unreported_count = 0
         self._line_torn = False
         """Whether the last line was written in part, so that the next one begins behind a break."""
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-
-    @property
-    def dropped_count(self) -> int:
-        """How many lines were dropped since the start."""
-        return self._dropped_count
 
     def start(self) -> None:
         """Begin to write."""
@@ -96,7 +86,7 @@ class LogWriter:
             self._waiting_bytes += size
             lost, self._unreported_count = self._unreported_count, 0
             if lost:
-                self._queue.put(_Gap(lost))
+                self._queue.put(lost)
             self._queue.put(line)
 
     def flush(self) -> bool:
@@ -137,8 +127,8 @@ class LogWriter:
         self._write(lines)
         with self._lock:
             self._waiting_bytes -= size + LINE_OVERHEAD_BYTES * len(lines)
-        if isinstance(item, _Gap):
-            self._report(item.lines)
+        if isinstance(item, int):
+            self._report(item)
         elif isinstance(item, threading.Event):
             self._write(list(self._due(float("inf"))))
             self._report()
@@ -160,7 +150,7 @@ class LogWriter:
         done = self._write_some(data)
         if done < len(data):
             with self._lock:
-                self._lose(sum(end > done for end in _ends(lines)))
+                self._lose(sum(end > done for end in accumulate(map(len, lines))))
 
     def _write_some(self, data: bytes) -> int:
         """Write the data as far as the descriptor takes it; return how many bytes that was."""
@@ -186,14 +176,5 @@ class LogWriter:
         poll.poll()
 
     def _lose(self, lines: int) -> None:
-        self._dropped_count += lines
+        self.dropped_count += lines
         self._unreported_count += lines
-
-
-def _ends(lines: list[bytes]) -> list[int]:
-    """Return where each line ends in all of them together."""
-    ends, end = [], 0
-    for line in lines:
-        end += len(line)
-        ends.append(end)
-    return ends
