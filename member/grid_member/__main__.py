@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from grid_member.command import EXIT_START
+from grid_member.command import EXIT_START, disable_sweep
 from grid_member.command.descriptors import make_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 EXIT_SIGNAL: Final = 128 + signal.SIGTERM
 """As a shell tells the end of a process by SIGTERM. A member that runs ends with 0."""
@@ -26,23 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     make_usable()
     try:
-        return _load_main()(arguments)
+        with disable_sweep():
+            from grid_member.command.line import main as run
+        return run(arguments)
     except ModuleNotFoundError as error:
         problem = _missing_package(error)
         if problem is None:
             raise
         sys.stderr.write(f"cannot start: {problem}\n")
         return EXIT_START
-
-
-def _load_main() -> Callable[[Sequence[str] | None], int]:
-    # What modules make stays: looking for garbage among it takes a tenth of the start.
-    gc.disable()
-    try:
-        from grid_member.command.line import main as run
-    finally:
-        gc.enable()
-    return run
 
 
 def _missing_package(error: ModuleNotFoundError) -> str | None:

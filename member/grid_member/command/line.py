@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_member.command import EXIT_CONFIG, EXIT_START
+from grid_member.command import EXIT_CONFIG, EXIT_START, disable_sweep
 from grid_member.command.output import OutputError
 from grid_member.compiled import VARIABLE, NotCompiledError, use
 from grid_member.release import VERSION
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(words)
     if chosen.config and chosen.verb != _RUN:
         parser.error("--config FILE is for running a member")
-    with _disable_sweep():
+    with disable_sweep():
         from grid_member.config import ConfigError
     try:
         if chosen.verb in _DOCUMENTS:
@@ -91,19 +90,9 @@ def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
     interpreted = use(os.environ.get(VARIABLE) or "auto")
     # Configurations are checked and converted without the HTTP server and the store.
-    with _disable_sweep(), _no_public_authorities():
+    with disable_sweep(), _no_public_authorities():
         from grid_member.command.member import run_member
     return run_member(config, interpreted)
-
-
-@contextlib.contextmanager
-def _disable_sweep() -> Iterator[None]:
-    """Let modules be loaded without looking for garbage, as in __main__."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @contextlib.contextmanager

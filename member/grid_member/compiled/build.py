@@ -112,7 +112,7 @@ def build(into: Path) -> None:
     digest = sources_digest()
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=_scratch(into)) as name:
         scratch = Path(name)
-        with _in(_SOURCES), _told_on_failure():
+        with contextlib.chdir(_SOURCES), _told_on_failure():
             extensions = mypycify(
                 [*_CHECKS, f"--cache-dir={os.devnull}", *MODULES],
                 target_dir=str(scratch / "c"),
@@ -202,16 +202,6 @@ def _told_on_failure() -> Iterator[None]:
     except BaseException:
         sys.stderr.write(said.getvalue())
         raise
-
-
-@contextlib.contextmanager
-def _in(directory: Path) -> Iterator[None]:
-    former = Path.cwd()
-    os.chdir(directory)
-    try:
-        yield
-    finally:
-        os.chdir(former)
 
 
 if __name__ == "__main__":

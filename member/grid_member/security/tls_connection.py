@@ -307,15 +307,12 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 self._break(error)
                 return
             if not data:
-                self._finish_client()
+                if not self._pass_eof():
+                    self.close()
                 return
             application.data_received(data)
         # What reading made TLS say, such as the answer to a change of keys.
         self._flush()
-
-    def _finish_client(self) -> None:
-        if not self._pass_eof():
-            self.close()
 
     def _pass_eof(self) -> bool:
         """Tell the application once; return whether it wants to go on writing."""
