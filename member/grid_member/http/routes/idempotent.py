@@ -75,11 +75,7 @@ async def carry_out_once(call: HttpCall, operation: Operation) -> Answer:
         await attempt.finished.wait()
         if call.route.operation in STARTS:
             operation = _refuse_again
-    membership = call.member.membership
-    if membership is not None and call.member.joined:
-        return await _carry_out_alone(membership, call, operation, key)
-    known = _known_answer(call, key, request)
-    return await _carry_out_first(call, operation, key, request) if known is None else known
+    return await _carry_out_first(call, operation, key, request)
 
 
 async def settle(call: HttpCall, answer: Answer, *changes: Put | Begin) -> Answer:
@@ -162,16 +158,25 @@ def _known_answer(call: HttpCall, key: str, request: str) -> Answer | None:
     return None
 
 
-async def _carry_out_alone(
-    membership: Membership,
-    call: HttpCall,
-    operation: Operation,
-    key: str,
-) -> Answer:
-    """Carry out a call unless another member has done so, or does so now."""
-    request = fingerprint(call)
+async def _carry_out_first(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
+    """Carry out a call with a key that no call on this member has now."""
+    membership = call.member.membership if call.member.joined else None
+    if membership is None and (known := _known_answer(call, key, request)) is not None:
+        return known
     outcomes = call.member.management.stored_answers
     outcomes.begin(key, request)
+    try:
+        if membership is None:
+            return await _carry_out(call, operation, key, request)
+        return await _carry_out_alone(membership, call, operation, key, request)
+    finally:
+        outcomes.end(key)
+
+
+async def _carry_out_alone(
+    membership: Membership, call: HttpCall, operation: Operation, key: str, request: str
+) -> Answer:
+    """Carry out a call unless another member has done so, or does so now."""
     lock = KEY_LOCK + hashlib.sha256(key.encode()).hexdigest()
     try:
         async with membership.locks.hold(lock, request, KEY_PATIENCE_S):
@@ -185,17 +190,6 @@ async def _carry_out_alone(
         if locked.refusal is not None:
             return refusal(locked.refusal)
         return error(503, "another member carries out the call", retry=True)
-    finally:
-        outcomes.end(key)
-
-
-async def _carry_out_first(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
-    outcomes = call.member.management.stored_answers
-    outcomes.begin(key, request)
-    try:
-        return await _carry_out(call, operation, key, request)
-    finally:
-        outcomes.end(key)
 
 
 async def _carry_out(call: HttpCall, operation: Operation, key: str, request: str) -> Answer:
