@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Item
     from grid_member.http.table import Route
     from grid_member.http.wire.answers import Answer
+    from grid_member.http.wire.paths import Target
 
     Operation: TypeAlias = Callable[["HttpCall"], Awaitable[Answer]]
     """What carries out the calls of one row of the routing table."""
@@ -54,8 +55,7 @@ class HttpCall:
     names: dict[str, str]
     member: Member
     connections: ConnectionCounts
-    trailing_slash: bool = False
-    has_query: bool = False
+    target: Target
     body: bytes = b""
     parameters: tuple[str, ...] = field(default=(), repr=False)
 

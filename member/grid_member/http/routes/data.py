@@ -104,9 +104,9 @@ async def map_clear(call: HttpCall) -> Answer:
     A query is a key in the wrong place and a trailing slash an empty key, most likely bugs of the
     client, which does not mean to clear the map.
     """
-    if call.has_query:
+    if call.target.has_query:
         return error(400, "a clear takes no query: a key is a part of the path, its ? sent as %3F")
-    if call.trailing_slash:
+    if call.target.trailing_slash:
         return error(400, "missing key")
     engine = call.member.engine
     return await settle(lambda done: engine.map_clear(call.names["name"], done))

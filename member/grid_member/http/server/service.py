@@ -151,15 +151,7 @@ class Service:
             if self._gate.audits(entered, request.method, everything_below=False):
                 self._gate.audit.log_call(attempt, entered.user, answer.status)
             return answer
-        call = HttpCall(
-            request,
-            row,
-            match.names,
-            self._member,
-            self._connections(),
-            target.trailing_slash,
-            target.has_query,
-        )
+        call = HttpCall(request, row, match.names, self._member, self._connections(), target)
         return await self._carry_out(call, attempt, entered)
 
     async def _carry_out(

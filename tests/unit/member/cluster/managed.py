@@ -19,6 +19,7 @@ from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, carry_out_once
 from grid_member.http.server.service import BackgroundCalls
 from grid_member.http.table import Route
+from grid_member.http.wire.paths import split_target
 from grid_member.telemetry.levels import LogLevels
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Managed:
             names or {},
             self.member,
             ConnectionCounts(0, 0),
+            split_target("/"),
             parameters=(user, "", *parameters),
         )
         return await self._unattended.run(carry_out_once(call, operation))

@@ -21,6 +21,7 @@ from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, carry_out_once
 from grid_member.http.routes.operations import OPERATIONS
 from grid_member.http.table import ROUTES
+from grid_member.http.wire.paths import split_target
 from grid_member.telemetry.levels import LogLevels
 from tests.unit.member.cluster.shared_groups import SharedGroups
 from tests.unit.member.cluster.shared_log import FakeEngine, SharedLog, Time
@@ -240,6 +241,7 @@ class OneOfSeveral:
             names or {},
             self.member,
             ConnectionCounts(2, 3),
+            split_target("/"),
             parameters=("dev", "", *parameters),
         )
         does = OPERATIONS[operation]
