@@ -66,9 +66,9 @@ class MemberClient:
         """Host and port."""
         return self.endpoint.name
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> HttpReply:
+    def ask(self, method: str, path: str, body: bytes | None = None) -> HttpReply:
         """Return the answer to a request, whatever it is."""
-        return exchange(self.endpoint, self.options, method, path, body=body, headers=headers)
+        return exchange(self.endpoint, self.options, method, path, body=body)
 
     def require_ready(self) -> None:
         """Return when the member can be used.

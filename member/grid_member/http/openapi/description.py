@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Final
+import types
+import typing
+from typing import Final, Literal, TypeAlias
 
 from grid_member.cluster.values.idempotency import MAX_KEY_CHARACTERS
 from grid_member.http.openapi.documents import Failure
@@ -19,9 +21,10 @@ from grid_member.http.openapi.rows import (
     AnswerDescription,
     OperationDescription,
 )
-from grid_member.http.openapi.schemas import Json, Schemas
 from grid_member.http.table import MAX_POLL_S, ROUTES, Route
 from grid_member.http.wire.answers import JSON
+
+Json: TypeAlias = dict[str, typing.Any]
 
 OPENAPI_VERSION: Final = "3.1.0"
 METHODS: Final = ("GET", "POST", "DELETE")
@@ -114,6 +117,8 @@ _CHALLENGE: Final = AnswerDescription(
     "HTTP Basic authentication is missing or wrong; only where it is asked for.",
     headers=("WWW-Authenticate", "Retry-After"),
 )
+_PLAIN: Final = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+SCHEMAS: Final = "#/components/schemas/"
 _BRACES: Final = re.compile(r"\{(\w+)(?:\.\.\.)?\}")
 _CREDENTIALS: Final = (("name", "dev"), ("password", ""))
 
@@ -153,6 +158,55 @@ def description(version: str) -> Json:
 def encode(version: str) -> bytes:
     """Return the description as JSON."""
     return json.dumps(description(version), separators=(",", ":")).encode()
+
+
+class Schemas:
+    """Collects the schemas that a description refers to, each once and by its name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Json] = {}
+
+    @property
+    def by_name(self) -> Json:
+        """The schemas by name, in the order of the alphabet."""
+        return dict(sorted(self._by_name.items()))
+
+    def schema(self, kind: object) -> Json:
+        """Return the schema of a type: a JSON type, a Literal, a list, a union or a TypedDict.
+
+        Raises:
+            TypeError: JSON has no such type.
+        """
+        if typing.is_typeddict(kind):
+            return self._document(kind)
+        plain = _PLAIN.get(kind)  # type: ignore[call-overload]
+        if plain is not None:
+            return {"type": plain}
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin is list:
+            return {"type": "array", "items": self.schema(arguments[0])}
+        if origin in (types.UnionType, typing.Union):
+            return {"anyOf": [self.schema(each) for each in arguments]}
+        if kind is object:
+            return {}
+        raise TypeError(f"JSON has no {kind}")
+
+    def _document(self, kind: object) -> Json:
+        # A TypedDict is a class for the program and not for its types.
+        name = str(getattr(kind, "__name__", ""))
+        if name not in self._by_name:
+            self._by_name[name] = {}  # one that contains itself ends here
+            hints = typing.get_type_hints(kind)
+            self._by_name[name] = {
+                "description": kind.__doc__ or "",
+                "type": "object",
+                "properties": {field: self.schema(hint) for field, hint in hints.items()},
+                "required": list(hints),
+                "additionalProperties": False,
+            }
+        return {"$ref": SCHEMAS + name}
 
 
 class _Operations:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from grid_member.config.model.member import HttpConfig, Limits
     from grid_member.http.fastpath.context import FastPathContext
+    from grid_member.http.routes.calls import Uploads
     from grid_member.http.server.admission import Admission
-    from grid_member.http.wire.uploads import Uploads
 
 ABORT_GRACE_S: Final = 0.05
 """How long a connection has to end when it is aborted; aiohttp takes 0 for no limit."""

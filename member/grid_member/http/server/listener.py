@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
 from grid_member.http.metrics.requests import ListenerFigures, measured
-from grid_member.http.routes.calls import ConnectionCounts
+from grid_member.http.routes.calls import ConnectionCounts, Uploads
 from grid_member.http.server.admission import (
     Admission,
     is_probe,
@@ -26,7 +26,6 @@ from grid_member.http.server.factory import ConnectionFactory
 from grid_member.http.server.service import Service
 from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.connection import connection_of
-from grid_member.http.wire.uploads import Uploads
 from grid_member.security.tls import ServerTls, keep_fresh
 from grid_member.security.tls_connection import TlsListener
 from grid_member.telemetry.logs import event

@@ -32,7 +32,6 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("config.schema.xsd", "config.write", "config.xml.elements", "config.xml.source"),
     *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
     *("http.openapi.description", "http.openapi.documents", "http.openapi.rows"),
-    "http.openapi.schemas",
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {

@@ -10,9 +10,8 @@ from urllib.parse import quote
 import jsonschema
 import pytest
 
-from grid_member.http.openapi.description import description
+from grid_member.http.openapi.description import Schemas, description
 from grid_member.http.openapi.rows import DESCRIBED
-from grid_member.http.openapi.schemas import Schemas
 from grid_member.http.table import ROUTES, Route
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, once
