@@ -42,9 +42,8 @@ class LogWriter:
     Args:
         descriptor: Where to; it may block, fail and be full.
         gap: Returns the line that reports how many lines are missing.
-        due: Returns lines that are due at a time of `clock`, in seconds; called by the thread.
+        due: Returns lines that are due at a time of `time.monotonic`; called by the thread.
         pending: Tells whether any will be due later.
-        clock: Seconds that only go forward.
     """
 
     def __init__(
@@ -53,14 +52,11 @@ class LogWriter:
         gap: Callable[[int], bytes],
         due: Callable[[float], Iterable[bytes]] = lambda _: (),
         pending: Callable[[], bool] = lambda: False,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._descriptor = descriptor
         self._gap = gap
         self._due = due
         self._pending = pending
-        self._clock = clock
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         # Garbage that is collected in the middle of a `put` may report something itself.
         self._lock = threading.RLock()
@@ -98,13 +94,13 @@ class LogWriter:
         return reached.wait(FLUSH_S)
 
     def _run(self) -> None:
-        looked_s = self._clock()
+        looked_s = time.monotonic()
         while True:
             item = self._next()
             if item is not None:
                 self._take(item)
-            if self._clock() - looked_s >= TICK_S:
-                looked_s = self._clock()
+            if time.monotonic() - looked_s >= TICK_S:
+                looked_s = time.monotonic()
                 self._write(list(self._due(looked_s)))
             if self._queue.empty():
                 self._report()

@@ -35,15 +35,14 @@ class ConnectionFactory(web.Server):
         http: HttpConfig,
         uploads: Uploads,
         admission: Admission,
-        on_refusal: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take what connections need; on_refusal hears of the answers to what is no request."""
         super().__init__(handler, handler_cancellation=True)
         self.limits = limits
         self.http = http
         self.uploads = uploads
         self.admission = admission
-        self.on_refusal = on_refusal
+        self.on_refusal: Callable[[int], None] = lambda _: None
+        """Hears of the answers to what is no request."""
         self.watch = Watch()
         """Every connection that is open, or just accepted, but for refused ones."""
         self.departures = Departures()
