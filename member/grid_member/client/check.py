@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from grid_member.client.errors import ClientError, FinalError, PassingError
-from grid_member.client.wait import require_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +86,7 @@ def _all_ready(members: tuple[MemberClient, ...]) -> str:
 def _same_size(members: tuple[MemberClient, ...], size: int | None) -> str:
     wanted = size if size is not None else int(members[0].health().get("clusterSize") or 0)
     for member in members:
-        require_size(member, wanted)
+        member.require_size(wanted)
     return f"{wanted} members"
 
 

@@ -86,6 +86,16 @@ class MemberClient:
         """
         self._require_accepted(self.ask("GET", SAFE_PATH), "does not call the cluster safe")
 
+    def require_size(self, size: int) -> None:
+        """Return when the member sees so many members.
+
+        Raises:
+            PassingError: It sees fewer, or more.
+        """
+        seen = self.health().get("clusterSize")
+        if seen != size:
+            raise PassingError(f"{self.name} sees {seen} members, {size} are wanted")
+
     def health(self) -> dict[str, Any]:
         """Return the health document."""
         return self._object(self.ask("GET", HEALTH_PATH), HEALTH_PATH)
@@ -133,7 +143,7 @@ class MemberClient:
             PassingError: It is not known whether it was done: to be asked again with the same key.
             FinalError: It was refused for good.
         """
-        secured = self.options.credentials is not None
+        secured = self.options.authorization is not None
         body = "&" if secured else f"{quote_plus(self.cluster_name)}&"
         sent = {KEY_HEADER: key, "Content-Type": "text/plain", **(headers or {})}
         reply = exchange(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.client.errors import PassingError
-
 if TYPE_CHECKING:
     from grid_member.client.deadline import Deadline
     from grid_member.client.member import MemberClient
@@ -30,7 +28,7 @@ def wait(
         for member in members:
             member.require_ready()
             if size is not None:
-                require_size(member, size)
+                member.require_size(size)
             if not ready_only:
                 member.require_safe()
 
@@ -38,14 +36,3 @@ def wait(
     names = ", ".join(member.name for member in members)
     of_size = f" of a cluster of {size}" if size is not None else ""
     return f"ready{'' if ready_only else ' and safe'}{of_size}: {names}"
-
-
-def require_size(member: MemberClient, size: int) -> None:
-    """Return when the member sees so many members.
-
-    Raises:
-        PassingError: It sees fewer, or more.
-    """
-    seen = member.health().get("clusterSize")
-    if seen != size:
-        raise PassingError(f"{member.name} sees {seen} members, {size} are wanted")

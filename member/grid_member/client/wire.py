@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import math
 import re
 import socket
 import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -47,27 +46,14 @@ class HttpReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
-    """A user of a realm of the members."""
-
-    username: str
-    password: str
-
-    @property
-    def header(self) -> str:
-        """The value of the header Authorization."""
-        pair = f"{self.username}:{self.password}".encode()
-        return f"Basic {base64.b64encode(pair).decode()}"
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectOptions:
     """How members are reached, the same for all of them."""
 
     connect: str = ""
     """Host to connect to. A certificate still has to be for that of the URL."""
     tls: ssl.SSLContext | None = None
-    credentials: Credentials | None = None
+    authorization: str | None = field(default=None, repr=False)
+    """The value of the header Authorization."""
     until_s: float = math.inf
     """By the monotonic clock: when what members do not answer is given up."""
 
@@ -149,8 +135,8 @@ def exchange(
     """
     timeout_s = min(timeout_s, max(LAST_LOOK_S, options.until_s - time.monotonic()))
     sent = {**(headers or {}), "Connection": "close"}
-    if options.credentials is not None:
-        sent["Authorization"] = options.credentials.header
+    if options.authorization is not None:
+        sent["Authorization"] = options.authorization
     connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout_s)
     try:
         connection.sock = _connect(endpoint, options, timeout_s)

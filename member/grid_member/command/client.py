@@ -8,6 +8,7 @@ now; what is waited for, and what went wrong, is on standard error.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import re
 import sys
@@ -25,13 +26,11 @@ from grid_member.client.errors import ClientError, MissingFileError, UsageError
 from grid_member.client.group import ORDINAL, MemberGroup, each_member, expand
 from grid_member.client.leave import ScaleDown
 from grid_member.client.wait import wait
-from grid_member.client.wire import ConnectOptions, Credentials, is_host, parse_url, tls_context
+from grid_member.client.wire import ConnectOptions, is_host, parse_url, tls_context
 from grid_member.command.output import OutputError, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from grid_member.client.member import MemberClient
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -202,7 +201,8 @@ def _run(chosen: argparse.Namespace, options: ConnectOptions, deadline: Deadline
     if chosen.request == "leave":
         return _leave(chosen, options, deadline)
     if chosen.request == "drain":
-        text = drain(_only_member(chosen, options), deadline)
+        (member,) = each_member([_only_url(chosen)], None, options, "")
+        text = drain(member, deadline)
         with contextlib.suppress(OutputError):  # the stop goes on all the same
             _say(text)
         return 0
@@ -251,11 +251,7 @@ def _other(chosen: argparse.Namespace, options: ConnectOptions) -> MemberGroup |
     if ORDINAL not in chosen.rest_url:
         raise UsageError(f"--rest-url {chosen.rest_url}: put {ORDINAL} in it as in --url")
     parse_url(chosen.rest_url.replace(ORDINAL, "0"))
-    return MemberGroup(chosen.rest_url, replace(options, credentials=None), chosen.cluster_name)
-
-
-def _only_member(chosen: argparse.Namespace, options: ConnectOptions) -> MemberClient:
-    return each_member([_only_url(chosen)], None, options, "")[0]
+    return MemberGroup(chosen.rest_url, replace(options, authorization=None), chosen.cluster_name)
 
 
 def _only_url(chosen: argparse.Namespace) -> str:
@@ -269,16 +265,18 @@ def _options(chosen: argparse.Namespace) -> ConnectOptions:
     return ConnectOptions(
         chosen.connect or "",
         tls_context(chosen.ca) if encrypted else None,
-        _credentials(chosen.credentials) if chosen.credentials is not None else None,
+        _authorization(chosen.credentials) if chosen.credentials is not None else None,
         time.monotonic() + chosen.timeout,
     )
 
 
-def _credentials(directory: Path) -> Credentials:
+def _authorization(directory: Path) -> str:
+    """Return the value of the header Authorization."""
     username = _text(directory / "username")
     if ":" in username:
         raise UsageError(f"--credentials: {directory / 'username'}: a name with : cannot be sent")
-    return Credentials(username, _text(directory / "password"))
+    pair = f"{username}:{_text(directory / 'password')}".encode()
+    return f"Basic {base64.b64encode(pair).decode()}"
 
 
 def _text(file: Path) -> str:
