@@ -99,15 +99,11 @@ class ServerTls:
         """
         self._config = config
         self._signature = _signature(config)
-        self._context = server_context(config)
+        self.context = server_context(config)
+        """What a new connection is to use."""
         self._last_warning = ""
         self._validity = Validity(config)
         self._validity.tell()
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """What a new connection is to use."""
-        return self._context
 
     def refresh(self) -> bool:
         """Take the files' new contents if there are any; tell whether it did.
@@ -128,7 +124,7 @@ class ServerTls:
         if _signature(self._config) != before:
             # Written to meanwhile: what was read may be half of the old and half of the new.
             return False
-        self._context, self._signature, self._last_warning = context, before, ""
+        self.context, self._signature, self._last_warning = context, before, ""
         event(_log, logging.INFO, "certificate reloaded", setting=self._config.setting)
         self._validity.tell()
         return True

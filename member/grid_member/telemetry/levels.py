@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.telemetry.logs import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 LEVELS: Final[Mapping[str, int]] = {
     "OFF": logging.CRITICAL + 10,
@@ -33,13 +33,9 @@ class LogLevels:
 
     def __init__(self, base: str = ROOT) -> None:
         self._base = base
-        self._level: str | None = None
-        self._configured_levels: dict[logging.Logger, int] = {}
-
-    @property
-    def level(self) -> str | None:
+        self.level: str | None = None
         """The name that was set last, None when the configured level holds."""
-        return self._level
+        self._configured_levels: dict[logging.Logger, int] = {}
 
     def change(self, name: str) -> bool:
         """Set the level by its name, in any case; False, and nothing changes, for an unknown."""
@@ -49,10 +45,13 @@ class LogLevels:
         self.reset()
         base = logging.getLogger(self._base)
         self._set(base, number)
-        for logger in _below(self._base):
+        # A logger that is made later has no level of its own and takes the base's.
+        for below, logger in list(logging.Logger.manager.loggerDict.items()):
+            if not below.startswith(f"{self._base}.") or not isinstance(logger, logging.Logger):
+                continue
             if logger.level > number:
                 self._set(logger, number)
-        self._level = name.upper()
+        self.level = name.upper()
         return True
 
     def reset(self) -> None:
@@ -60,15 +59,8 @@ class LogLevels:
         for logger, level in self._configured_levels.items():
             logger.setLevel(level)
         self._configured_levels.clear()
-        self._level = None
+        self.level = None
 
     def _set(self, logger: logging.Logger, number: int) -> None:
         self._configured_levels[logger] = logger.level
         logger.setLevel(number)
-
-
-def _below(base: str) -> Iterator[logging.Logger]:
-    # A logger that is made later has no level of its own and takes the base's.
-    for name, found in list(logging.Logger.manager.loggerDict.items()):
-        if name.startswith(f"{base}.") and isinstance(found, logging.Logger):
-            yield found

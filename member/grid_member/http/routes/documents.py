@@ -8,7 +8,6 @@ from grid_member.http.routes.preconditions import lagging_problem, starting_prob
 from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, success
 
 if TYPE_CHECKING:
-    from grid_member.engine.api import ClusterState
     from grid_member.http.routes.calls import HttpCall
 
 
@@ -88,8 +87,7 @@ async def cluster_state(call: HttpCall) -> Answer:
     problem = await lagging_problem(call)
     if problem is not None:
         return problem
-    state: ClusterState = call.member.cluster_state
-    return success(state=state.value)
+    return success(state=call.member.cluster_state.value)
 
 
 async def cluster_version(call: HttpCall) -> Answer:
