@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from grid_member.cluster.values.idempotency import MAX_KEY_CHARACTERS
-from grid_member.http.openapi.documents import Failure
+from grid_member.http.openapi.answer_types import Failure
 from grid_member.http.openapi.rows import (
     DESCRIBED,
     NUMBER,

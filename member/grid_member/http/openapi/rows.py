@@ -15,7 +15,7 @@ from grid_member.cluster.cp.subsystem import (
 from grid_member.cluster.management.usage import UsageDocument
 from grid_member.cluster.membership.documents import HealthDocument
 from grid_member.cluster.values.operations import OperationDocument
-from grid_member.http.openapi import documents
+from grid_member.http.openapi import answer_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ NOT_CONFIGURED: Final = AnswerDescription(
     headers=("X-Grid-Error",),
 )
 UNKNOWN: Final = AnswerDescription("What is named does not exist.", headers=("X-Grid-Error",))
-CONFLICT: Final = AnswerDescription("The present state does not allow it.", documents.Failure)
-SUCCESS: Final = AnswerDescription("Done, or what was asked for goes on.", documents.Success)
+CONFLICT: Final = AnswerDescription("The present state does not allow it.", answer_types.Failure)
+SUCCESS: Final = AnswerDescription("Done, or what was asked for goes on.", answer_types.Success)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _read_row(summary: str, kind: object, **more: AnswerDescription) -> Operatio
 
 def _management_row(
     summary: str,
-    kind: object = documents.Success,
+    kind: object = answer_types.Success,
     *parameters: tuple[str, str],
     deprecated: bool = False,
     **more: AnswerDescription,
@@ -148,19 +148,21 @@ _HEALTH: Final[dict[tuple[str, str], OperationDescription]] = {
     ),
 }
 _INFORMATION: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("GET", "/grid/rest/cluster"): _read_row("The members", documents.ClusterDocument),
-    ("GET", "/grid/rest/instance"): _read_row("The member's name", documents.InstanceDocument),
+    ("GET", "/grid/rest/cluster"): _read_row("The members", answer_types.ClusterDocument),
+    ("GET", "/grid/rest/instance"): _read_row("The member's name", answer_types.InstanceDocument),
     ("GET", "/grid/rest/openapi.json"): _read_row("This description", object),
 }
 
 _CLUSTER: Final = "/grid/rest/management/cluster"
-_VERSION: Final = documents.VersionDocument
-_STATE: Final = documents.StateDocument
-_START: Final = documents.Success | documents.Failure
+_VERSION: Final = answer_types.VersionDocument
+_STATE: Final = answer_types.StateDocument
+_START: Final = answer_types.Success | answer_types.Failure
 _STOPS: Final = AnswerDescription(
-    "It stops, or begins to leave.", documents.Success, ("X-Grid-Operation",)
+    "It stops, or begins to leave.", answer_types.Success, ("X-Grid-Operation",)
 )
-_BEGUN: Final = AnswerDescription("It is being written.", documents.Success, ("X-Grid-Operation",))
+_BEGUN: Final = AnswerDescription(
+    "It is being written.", answer_types.Success, ("X-Grid-Operation",)
+)
 _MANAGEMENT: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", f"{_CLUSTER}/state"): _management_row("The cluster state", _STATE),
     ("GET", f"{_CLUSTER}/version"): _read_row("The cluster version", _VERSION),
@@ -169,7 +171,9 @@ _MANAGEMENT: Final[dict[tuple[str, str], OperationDescription]] = {
         {200: _STOPS, 409: CONFLICT},
         headers=("X-Grid-Leave",),
     ),
-    ("POST", f"{_CLUSTER}/nodes"): _management_row("The members as text", documents.NodesDocument),
+    ("POST", f"{_CLUSTER}/nodes"): _management_row(
+        "The members as text", answer_types.NodesDocument
+    ),
     ("POST", f"{_CLUSTER}/changeState"): _management_row(
         "Change the cluster state", _STATE, ("state", "frozen")
     ),
@@ -200,23 +204,23 @@ _MANAGEMENT: Final[dict[tuple[str, str], OperationDescription]] = {
 }
 
 _TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
-_CONFIG: Final = documents.ConfigDocument
+_CONFIG: Final = answer_types.ConfigDocument
 _CONFIGURATION: Final[dict[tuple[str, str], OperationDescription]] = {
     ("GET", "/grid/rest/license"): _read_row(
-        "What is told of the license", documents.LicenseDocument, s404=UNKNOWN
+        "What is told of the license", answer_types.LicenseDocument, s404=UNKNOWN
     ),
     ("POST", "/grid/rest/license"): _management_row(
-        "Keep a license key", documents.LicenseSetDocument, ("license", "KEY")
+        "Keep a license key", answer_types.LicenseSetDocument, ("license", "KEY")
     ),
-    ("GET", "/grid/rest/log-level"): _read_row("The log level", documents.LogLevelDocument),
+    ("GET", "/grid/rest/log-level"): _read_row("The log level", answer_types.LogLevelDocument),
     ("POST", "/grid/rest/log-level"): _management_row(
-        "Change the log level of this member", documents.SuccessMessage, ("level", "INFO")
+        "Change the log level of this member", answer_types.SuccessMessage, ("level", "INFO")
     ),
     ("DELETE", "/grid/rest/log-level"): _management_row(
-        "Restore the configured log level", documents.SuccessMessage
+        "Restore the configured log level", answer_types.SuccessMessage
     ),
     ("POST", "/grid/rest/log-level/reset"): _management_row(
-        "Restore the configured log level", documents.SuccessMessage
+        "Restore the configured log level", answer_types.SuccessMessage
     ),
     ("POST", "/grid/rest/config/reload"): _management_row(
         "Add what is new in the member's file", _CONFIG
@@ -228,22 +232,22 @@ _CONFIGURATION: Final[dict[tuple[str, str], OperationDescription]] = {
         "Add what is new in a text, by another name", _CONFIG, _TEXT
     ),
     ("GET", "/grid/rest/config/tcp-ip/member-list"): _read_row(
-        "The members of the TCP/IP join", documents.MemberListDocument, s409=CONFLICT
+        "The members of the TCP/IP join", answer_types.MemberListDocument, s409=CONFLICT
     ),
     ("POST", "/grid/rest/config/tcp-ip/member-list"): _management_row(
         "Replace the members of the TCP/IP join",
-        documents.MemberListSetDocument,
+        answer_types.MemberListSetDocument,
         ("addresses", "10.0.0.1:5701"),
     ),
 }
 
 _PUBLISHER: Final = (("replication", "r"), ("publisher", "p"))
 _MAP: Final = ("map", "default")
-_MISSING: Final = _json_answer(documents.Failure, "What is named does not exist.")
+_MISSING: Final = _json_answer(answer_types.Failure, "What is named does not exist.")
 
 
 def _wan_row(
-    summary: str, *parameters: tuple[str, str], kind: object = documents.Success
+    summary: str, *parameters: tuple[str, str], kind: object = answer_types.Success
 ) -> OperationDescription:
     return _management_row(summary, kind, *parameters, s404=_MISSING)
 
@@ -256,17 +260,20 @@ _WAN: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", "/grid/rest/wan/resumePublisher"): _wan_row("Resume a publisher here", *_PUBLISHER),
     ("POST", "/grid/rest/wan/stopPublisher"): _wan_row("Stop a publisher here", *_PUBLISHER),
     ("POST", "/grid/rest/wan/sync/map"): _wan_row(
-        "Synchronise a map", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+        "Synchronise a map", *_PUBLISHER, _MAP, kind=answer_types.WanSyncDocument
     ),
     ("POST", "/grid/rest/wan/sync/allmaps"): _wan_row(
-        "Synchronise all maps", *_PUBLISHER, kind=documents.WanSyncDocument
+        "Synchronise all maps", *_PUBLISHER, kind=answer_types.WanSyncDocument
     ),
     ("POST", "/grid/rest/wan/consistencyCheck/map"): _wan_row(
-        "Check whether a map is the same", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+        "Check whether a map is the same", *_PUBLISHER, _MAP, kind=answer_types.WanSyncDocument
     ),
     ("POST", "/grid/rest/wan/addWanConfig"): _wan_row("Add a WAN replication", ("wanConfig", "{}")),
     ("GET", "/grid/rest/wan/sync/progress/{uuid}"): _read_row(
-        "How far a synchronisation is", documents.WanProgressDocument, s404=_MISSING, s409=CONFLICT
+        "How far a synchronisation is",
+        answer_types.WanProgressDocument,
+        s404=_MISSING,
+        s409=CONFLICT,
     ),
 }
 

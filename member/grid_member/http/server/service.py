@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.config.model.security import RealmConfig
-from grid_member.http.metrics.requests import PATH
-from grid_member.http.routes import data, departure, documents
+from grid_member.http.metrics.request_counting import PATH
+from grid_member.http.routes import data
 from grid_member.http.routes.calls import (
     BodyRefusedError,
     ExpectationError,
@@ -21,8 +21,8 @@ from grid_member.http.routes.calls import (
     read_body,
     split_parameters,
 )
+from grid_member.http.routes.handlers import HANDLERS
 from grid_member.http.routes.idempotent import carry_out_once
-from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
 from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
@@ -42,7 +42,7 @@ from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from aiohttp import web
 
@@ -57,21 +57,6 @@ _UNREADABLE: Final = (MalformedError, FramingError, BodyRefusedError, Expectatio
 """What is wrong with a request whose target or body cannot be read."""
 _LINE_OVERHEAD_BYTES: Final = 4
 """`: ` and the line end of a header line."""
-
-OPERATIONS: Final[dict[str, Callable[[HttpCall], Awaitable[Answer]]]] = {
-    operation.__name__: operation
-    for operation in (
-        *(data.no_name, data.map_put, data.map_get, data.map_remove, data.map_clear),
-        *(data.queue_offer, data.queue_poll, data.queue_size),
-        *(documents.health, documents.health_ready, documents.health_node_state),
-        *(documents.health_cluster_state, documents.health_cluster_safe),
-        *(documents.health_migration_queue_size, documents.health_cluster_size),
-        *(documents.health_unknown, documents.cluster, documents.instance),
-        *(documents.cluster_state, documents.cluster_version, departure.member_shutdown),
-        documents.openapi,
-        *MANAGEMENT_OPERATIONS,
-    )
-}
 
 
 class Service:
@@ -261,7 +246,7 @@ async def _perform(call: HttpCall) -> Answer:
     row = call.route
     if row.operation is None:
         return failure_answer(409, unavailable(row))
-    operation = OPERATIONS[row.operation]
+    operation = HANDLERS[row.operation]
     return await (operation(call) if row.parameters is None else carry_out_once(call, operation))
 
 
