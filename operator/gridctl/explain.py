@@ -22,7 +22,7 @@ from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.names import GROUP
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationOutcome
-from grid_operator.decide.requests import REFUSED
+from grid_operator.decide.annotation_requests import REFUSED
 from gridctl.explain_words import (
     ADVICE,
     DAMAGED_COPIES,

@@ -27,7 +27,7 @@ from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,11 +19,11 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.status import OperationOutcome
+from grid_operator.decide.annotation_requests import REFUSED
 from grid_operator.decide.children.admission import object_name, unsettled
 from grid_operator.decide.children.drift import is_same_rendering
 from grid_operator.decide.model import ClusterEvent
 from grid_operator.decide.reports import NO_RIGHT
-from grid_operator.decide.requests import REFUSED
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject

@@ -11,13 +11,18 @@ from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind
+from grid_operator.decide.annotation_requests import (
+    Requests,
+    inherited,
+    read_requests,
+    with_refused,
+)
 from grid_operator.decide.children.admission import object_name, still_admitted, unsettled
 from grid_operator.decide.children.departure import going, is_terminating
 from grid_operator.decide.children.drift import is_same_rendering
 from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
-from grid_operator.decide.requests import Requests, inherited, read_requests, with_refused
 from grid_operator.decide.roll import plan_roll
 from grid_operator.decide.situation import Situation
 from grid_operator.decide.validate import find_problem

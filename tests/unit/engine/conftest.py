@@ -25,7 +25,7 @@ from grid_member.engine.replicated import making
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import compact_always

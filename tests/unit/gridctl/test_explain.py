@@ -14,7 +14,7 @@ import yaml
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.bootstrap.roll_call import majority_wait
+from grid_member.engine.bootstrap.wait_reasons import majority_wait
 from grid_member.engine.integrity.damage import Copy, describe_damage, places_of
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER, check_directory

@@ -24,7 +24,7 @@ CLASS_LINES: Final = {
     "grid_member.engine.replicated.lite_engine.LiteEngine": 1099,
     "grid_member.engine.replicated.part_engine.PartEngine": 1400,
     # The shards of one member and of several, likewise.
-    "grid_member.engine.replicated.shard.ReplicatedShard": 820,
+    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 820,
     "grid_member.engine.replicated.system_shard.SystemShard": 834,
     # A connection of the fast path, and what it answers.
     "grid_member.http.fastpath.connection.FastPathConnection": 709,
@@ -35,8 +35,8 @@ CLASS_ATTRIBUTES: Final = {
     "grid_member.engine.lmdb.log.LmdbLog": 26,
     "grid_member.engine.replicated.inflight.InFlightShard": 27,
     "grid_member.engine.replicated.part_engine.PartEngine": 29,
-    "grid_member.engine.replicated.shard.ReplicatedShard": 40,
-    "grid_member.engine.replicated.shards.ReplicatedShards": 40,
+    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 40,
+    "grid_member.engine.replicated.replicated_shards.ReplicatedShards": 40,
     "grid_member.engine.replicated.system_shard.SystemShard": 40,
     "grid_member.engine.replicated.system_shard.SystemLog": 28,
     "grid_member.engine.server.process.NatsServer": 26,
@@ -51,7 +51,7 @@ LONE_BASES: Final = dict.fromkeys(
         "grid_member.engine.replicated.engine.ClusterEngine",
         "grid_member.engine.replicated.inflight.InFlightShard",
         "grid_member.engine.replicated.lite_engine.LiteEngine",
-        "grid_member.engine.replicated.shard.ReplicatedShard",
+        "grid_member.engine.replicated.replicated_shard.ReplicatedShard",
         "grid_member.engine.shard.shard.Shard",
         "grid_member.engine.shard.shards.Shards",
         "grid_member.engine.shard.splitting.SplittingShard",
@@ -71,14 +71,14 @@ LONE_BASES: Final = dict.fromkeys(
 PRIVATE_NAMES: Final = {
     # Parts of one class in several modules.
     "grid_member.engine.replicated.inflight": 1,
-    "grid_member.engine.replicated.shard": 1,
+    "grid_member.engine.replicated.replicated_shard": 1,
     "grid_member.engine.shard.splitting": 1,
     # aiohttp has no public name for the error that it puts in place of a request.
     "grid_member.http.wire.connection": 1,
 }
 FAN_OUT: Final = {
     "grid_member.engine.replicated.engine": 27,
-    "grid_member.engine.replicated.shards": 34,
+    "grid_member.engine.replicated.replicated_shards": 34,
     # It makes a member of all of its parts.
     "grid_member.start.cluster": 25,
     "grid_operator.reconcile.reconciler": 25,

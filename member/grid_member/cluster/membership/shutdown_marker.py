@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.store_errors import unusable_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.values.idempotency import KEEP_S
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import open_private, sync_directory
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:

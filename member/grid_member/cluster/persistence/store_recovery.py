@@ -27,7 +27,7 @@ from grid_member.cluster.persistence.recovery import (
     step,
 )
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.telemetry.logs import event as log_event
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
 from grid_member.engine.storage.exchange import check_unfinished, number_in

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import BACKUP
-from grid_member.engine.io.errors import unusable_error
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.storage.exchange import STORE, number_in
 from grid_member.engine.storage.identity import IDENTITY_FILE, read_identity
 from grid_member.engine.storage.manifest import MANIFEST_FILE, read_manifest

@@ -22,8 +22,8 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.bulk import changed_log, put_records
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.values import pack_record

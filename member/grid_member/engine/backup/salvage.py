@@ -23,13 +23,13 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.errors import (
+from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.store_errors import (
     DamagedStoreError,
     foreign_error,
     newer_error,
     unusable_error,
 )
-from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.lmdb.pages import Pages, open_file

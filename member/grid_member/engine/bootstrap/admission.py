@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.bootstrap.cluster_id import short
 from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Discovery
-from grid_member.engine.bootstrap.probe import Occupant, waiting_line
+from grid_member.engine.bootstrap.member_probe import Occupant, waiting_line
 from grid_member.engine.bootstrap.staggered_start import LINGER_S
 from grid_member.engine.io.listening import close_servers, server_at
 

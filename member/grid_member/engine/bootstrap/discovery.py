@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.incarnation import is_older_twin, twin_error
+from grid_member.engine.bootstrap.member_probe import Occupant, probe
 from grid_member.engine.bootstrap.polling import AddressPolling
-from grid_member.engine.bootstrap.probe import Occupant, probe
 
 if TYPE_CHECKING:
     from grid_member.engine.bootstrap.incarnation import Incarnation

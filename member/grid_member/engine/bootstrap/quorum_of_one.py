@@ -11,7 +11,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.probe import as_server
+from grid_member.engine.bootstrap.member_probe import as_server
 from grid_member.engine.nats.admin.peers import is_sole
 from grid_member.engine.nats.client.errors import NatsError
 

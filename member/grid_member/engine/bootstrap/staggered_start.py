@@ -16,7 +16,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.probe import connection
+from grid_member.engine.bootstrap.member_probe import connection
 from grid_member.engine.io.listening import close_servers, server_at
 
 if TYPE_CHECKING:

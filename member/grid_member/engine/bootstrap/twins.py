@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.incarnation import decode_incarnation, own_incarnation, twin_error
-from grid_member.engine.bootstrap.probe import answer_with
+from grid_member.engine.bootstrap.member_probe import answer_with
 from grid_member.engine.log.log import wall_clock_ms
 
 if TYPE_CHECKING:

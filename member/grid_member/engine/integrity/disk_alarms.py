@@ -13,7 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.bootstrap.probe import send_message
+from grid_member.engine.bootstrap.member_probe import send_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

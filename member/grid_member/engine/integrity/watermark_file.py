@@ -14,7 +14,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.io.errors import newer_error, unusable_error
+from grid_member.engine.io.store_errors import newer_error, unusable_error
 
 if TYPE_CHECKING:
     import uuid

@@ -28,8 +28,8 @@ from grid_member.engine.integrity.watermark_file import (
     read_watermarks,
     watermarks_of,
 )
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import replace_file
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.server.config import SYSTEM_ACCOUNT

@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.io.errors import newer_error
+from grid_member.engine.io.store_errors import newer_error
 from grid_member.engine.nats.admin.streams import ask, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state import codec, snapshot

@@ -15,7 +15,12 @@ import lmdb
 from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import LOG_ERRORS, DamagedStoreError, damage_error, open_error
+from grid_member.engine.io.store_errors import (
+    LOG_ERRORS,
+    DamagedStoreError,
+    damage_error,
+    open_error,
+)
 from grid_member.engine.lmdb.pages import Pages, open_file
 
 if TYPE_CHECKING:

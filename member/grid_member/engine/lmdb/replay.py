@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.io.errors import LOG_ERRORS, damage_error
+from grid_member.engine.io.store_errors import LOG_ERRORS, damage_error
 from grid_member.engine.lmdb.check import explained_error
 from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb.values import unpack_record

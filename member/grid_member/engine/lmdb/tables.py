@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import (
+from grid_member.engine.io.store_errors import (
     LOG_ERRORS,
     damage_error,
     foreign_error,

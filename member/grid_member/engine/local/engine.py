@@ -21,7 +21,7 @@ from grid_member.engine.api import (
     Structures,
 )
 from grid_member.engine.local.deliveries import Deliveries
-from grid_member.engine.local.expiry import ExpiryRounds
+from grid_member.engine.local.expiry_rounds import ExpiryRounds
 from grid_member.engine.local.maps import MAX_WAYS, PASSIVE, MapSide, unconfigured_refusal
 from grid_member.engine.local.placement import Placement
 from grid_member.engine.local.polls import NoPoll, QueuePolls

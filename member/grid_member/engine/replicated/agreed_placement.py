@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from grid_member.engine.local.usage import StructureKind
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
 

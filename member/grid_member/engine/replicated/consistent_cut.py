@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.replicated.shard import ReadCallback, ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReadCallback, ReplicatedShard
     from grid_member.engine.state.snapshot import Snapshot
 
 MARKER: Final = "cut/"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
-from grid_member.engine.bootstrap.roll_call import majority_wait
+from grid_member.engine.bootstrap.wait_reasons import majority_wait
 from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.replicas.departure import Evacuation
-    from grid_member.engine.replicated.shard import ReplicatedShard
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Snapshot
@@ -88,7 +88,7 @@ class ClusterEngine(LocalEngine):
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
         shards = self._cluster
-        waited = shards.roll_call.with_absence(shards.waiting)
+        waited = shards.wait_reasons.with_absence(shards.waiting)
         if self._stalled:
             nobody = shards.delay or majority_wait(shards.settings, joined=True)
             nobody = shards.damage.beside(nobody)

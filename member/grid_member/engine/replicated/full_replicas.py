@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 
 SEAT_PREFIX: Final = "host/"
 """Begins the keys of seats in the system store."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_once
-from grid_member.engine.io.errors import unusable_error
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
 from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
 from grid_member.engine.lmdb.bulk import changed_log

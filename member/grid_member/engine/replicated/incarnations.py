@@ -15,7 +15,7 @@ from grid_member.engine.state.operations import MemberGone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 
 
 class Taker(NamedTuple):

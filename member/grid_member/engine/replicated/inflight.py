@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shard import ReadCallback
+    from grid_member.engine.replicated.replicated_shard import ReadCallback
     from grid_member.engine.replicated.shared_log import SharedLog
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Record

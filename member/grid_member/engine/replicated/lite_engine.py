@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grid_member.engine.forward.session import ForwardCall
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.state.snapshot import Snapshot
 
 _NO_DATA: Final = (

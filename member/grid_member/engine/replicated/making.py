@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.replicated.system_shard import SystemLog, SystemShard
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grid_member.engine.jetstream.replay import ReplaySource
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.machine import State
 

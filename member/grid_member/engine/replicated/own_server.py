@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from grid_member.engine.server.process import NatsServer
     from grid_member.engine.state.machine import State
 

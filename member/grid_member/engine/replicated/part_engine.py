@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     )
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shard import ReplicatedShard
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.state.snapshot import Snapshot
 
 LOOK_S: Final = 1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from grid_member.engine.bootstrap.roll_call import NO_LEADER
+from grid_member.engine.bootstrap.wait_reasons import NO_LEADER
 from grid_member.engine.jetstream.retry import await_growth, longer
 from grid_member.engine.nats.admin.streams import ensure_stream
 from grid_member.engine.nats.client.errors import NatsError, ShortError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lost_memory.empty_logs import EmptyLogs
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 
 RETRY_S: Final = 0.5
 

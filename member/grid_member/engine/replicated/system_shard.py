@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local.system import accept_log
-from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart

@@ -12,8 +12,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.io.errors import unusable_error
 from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.storage.exchange import OPENING
 

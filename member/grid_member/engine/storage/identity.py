@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import damage_error, newer_error
 from grid_member.engine.io.files import open_private
+from grid_member.engine.io.store_errors import damage_error, newer_error
 
 if TYPE_CHECKING:
     from pathlib import Path

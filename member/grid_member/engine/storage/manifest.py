@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import newer_error
 from grid_member.engine.io.files import open_private
+from grid_member.engine.io.store_errors import newer_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.member_table import Disk
     from grid_member.cluster.values.operations import OperationDocument
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.http.metrics.requests import ListenerFigures
+    from grid_member.http.metrics.request_counting import ListenerFigures
     from grid_member.telemetry.measurements import Durations, Measurements
 
 METRICS_PATH: Final = "/metrics"

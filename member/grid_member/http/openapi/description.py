@@ -13,7 +13,7 @@ import typing
 from typing import Final, Literal, TypeAlias
 
 from grid_member.cluster.values.idempotency import MAX_KEY_CHARACTERS
-from grid_member.http.openapi.documents import Failure
+from grid_member.http.openapi.answer_types import Failure
 from grid_member.http.openapi.rows import (
     DESCRIBED,
     NUMBER,

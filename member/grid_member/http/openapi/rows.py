@@ -15,7 +15,7 @@ from grid_member.cluster.cp.subsystem import (
 from grid_member.cluster.management.usage import UsageDocument
 from grid_member.cluster.membership.documents import HealthDocument
 from grid_member.cluster.values.operations import OperationDocument
-from grid_member.http.openapi import documents
+from grid_member.http.openapi import answer_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ NOT_CONFIGURED: Final = AnswerDescription(
     headers=("X-Grid-Error",),
 )
 UNKNOWN: Final = AnswerDescription("What is named does not exist.", headers=("X-Grid-Error",))
-CONFLICT: Final = AnswerDescription("The present state does not allow it.", documents.Failure)
+CONFLICT: Final = AnswerDescription("The present state does not allow it.", answer_types.Failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _read_row(
 
 def _management_row(
     summary: str,
-    kind: object = documents.Success,
+    kind: object = answer_types.Success,
     *parameters: tuple[str, str],
     more: Mapping[int, AnswerDescription] | None = None,
     deprecated: bool = False,
@@ -78,22 +78,24 @@ def _management_row(
 _NO_NAME: Final = OperationDescription("A path that ends before the name: always 400")
 _NODE_STATES: Final = Literal["STARTING", "ACTIVE", "PASSIVE"]
 _CLUSTER_STATES: Final = Literal["ACTIVE", "NO_MIGRATION", "FROZEN", "PASSIVE", "IN_TRANSITION"]
-_VERSION: Final = documents.VersionDocument
-_STATE: Final = documents.StateDocument
-_START: Final = documents.Success | documents.Failure
+_VERSION: Final = answer_types.VersionDocument
+_STATE: Final = answer_types.StateDocument
+_START: Final = answer_types.Success | answer_types.Failure
 _STOPS: Final = AnswerDescription(
-    "It stops, or begins to leave.", documents.Success, ("X-Grid-Operation",)
+    "It stops, or begins to leave.", answer_types.Success, ("X-Grid-Operation",)
 )
-_BEGUN: Final = AnswerDescription("It is being written.", documents.Success, ("X-Grid-Operation",))
+_BEGUN: Final = AnswerDescription(
+    "It is being written.", answer_types.Success, ("X-Grid-Operation",)
+)
 _TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
-_CONFIG: Final = documents.ConfigDocument
+_CONFIG: Final = answer_types.ConfigDocument
 _PUBLISHER: Final = (("replication", "r"), ("publisher", "p"))
 _MAP: Final = ("map", "default")
-_MISSING: Final = AnswerDescription("What is named does not exist.", documents.Failure)
+_MISSING: Final = AnswerDescription("What is named does not exist.", answer_types.Failure)
 
 
 def _wan_row(
-    summary: str, *parameters: tuple[str, str], kind: object = documents.Success
+    summary: str, *parameters: tuple[str, str], kind: object = answer_types.Success
 ) -> OperationDescription:
     return _management_row(summary, kind, *parameters, more={404: _MISSING})
 
@@ -164,8 +166,8 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
     ),
     **{(method, "queues"): _NO_NAME for method in ("GET", "POST", "DELETE")},
     # Information
-    ("GET", "cluster"): _read_row("The members", documents.ClusterDocument),
-    ("GET", "instance"): _read_row("The member's name", documents.InstanceDocument),
+    ("GET", "cluster"): _read_row("The members", answer_types.ClusterDocument),
+    ("GET", "instance"): _read_row("The member's name", answer_types.InstanceDocument),
     ("GET", "openapi.json"): _read_row("This description", object),
     # Cluster management
     ("POST", "management/cluster/state"): _management_row("The cluster state", _STATE),
@@ -176,7 +178,7 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
         headers=("X-Grid-Leave",),
     ),
     ("POST", "management/cluster/nodes"): _management_row(
-        "The members as text", documents.NodesDocument
+        "The members as text", answer_types.NodesDocument
     ),
     ("POST", "management/cluster/changeState"): _management_row(
         "Change the cluster state", _STATE, ("state", "frozen")
@@ -213,20 +215,20 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
     ),
     # License, log level, configuration
     ("GET", "license"): _read_row(
-        "What is told of the license", documents.LicenseDocument, {404: UNKNOWN}
+        "What is told of the license", answer_types.LicenseDocument, {404: UNKNOWN}
     ),
     ("POST", "license"): _management_row(
-        "Keep a license key", documents.LicenseSetDocument, ("license", "KEY")
+        "Keep a license key", answer_types.LicenseSetDocument, ("license", "KEY")
     ),
-    ("GET", "log-level"): _read_row("The log level", documents.LogLevelDocument),
+    ("GET", "log-level"): _read_row("The log level", answer_types.LogLevelDocument),
     ("POST", "log-level"): _management_row(
-        "Change the log level of this member", documents.SuccessMessage, ("level", "INFO")
+        "Change the log level of this member", answer_types.SuccessMessage, ("level", "INFO")
     ),
     ("DELETE", "log-level"): _management_row(
-        "Restore the configured log level", documents.SuccessMessage
+        "Restore the configured log level", answer_types.SuccessMessage
     ),
     ("POST", "log-level/reset"): _management_row(
-        "Restore the configured log level", documents.SuccessMessage
+        "Restore the configured log level", answer_types.SuccessMessage
     ),
     ("POST", "config/reload"): _management_row("Add what is new in the member's file", _CONFIG),
     ("POST", "config/upload"): _management_row("Add what is new in a text", _CONFIG, _TEXT),
@@ -234,11 +236,11 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
         "Add what is new in a text, by another name", _CONFIG, _TEXT
     ),
     ("GET", "config/tcp-ip/member-list"): _read_row(
-        "The members of the TCP/IP join", documents.MemberListDocument, {409: CONFLICT}
+        "The members of the TCP/IP join", answer_types.MemberListDocument, {409: CONFLICT}
     ),
     ("POST", "config/tcp-ip/member-list"): _management_row(
         "Replace the members of the TCP/IP join",
-        documents.MemberListSetDocument,
+        answer_types.MemberListSetDocument,
         ("addresses", "10.0.0.1:5701"),
     ),
     # WAN
@@ -247,18 +249,18 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", "wan/resumePublisher"): _wan_row("Resume a publisher here", *_PUBLISHER),
     ("POST", "wan/stopPublisher"): _wan_row("Stop a publisher here", *_PUBLISHER),
     ("POST", "wan/sync/map"): _wan_row(
-        "Synchronise a map", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+        "Synchronise a map", *_PUBLISHER, _MAP, kind=answer_types.WanSyncDocument
     ),
     ("POST", "wan/sync/allmaps"): _wan_row(
-        "Synchronise all maps", *_PUBLISHER, kind=documents.WanSyncDocument
+        "Synchronise all maps", *_PUBLISHER, kind=answer_types.WanSyncDocument
     ),
     ("POST", "wan/consistencyCheck/map"): _wan_row(
-        "Check whether a map is the same", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+        "Check whether a map is the same", *_PUBLISHER, _MAP, kind=answer_types.WanSyncDocument
     ),
     ("POST", "wan/addWanConfig"): _wan_row("Add a WAN replication", ("wanConfig", "{}")),
     ("GET", "wan/sync/progress/{uuid}"): _read_row(
         "How far a synchronisation is",
-        documents.WanProgressDocument,
+        answer_types.WanProgressDocument,
         {404: _MISSING, 409: CONFLICT},
     ),
     # CP

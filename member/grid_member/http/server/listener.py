@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
-from grid_member.http.metrics.requests import ListenerFigures, measured
+from grid_member.http.metrics.request_counting import ListenerFigures, measured
 from grid_member.http.routes.calls import ConnectionCounts, Uploads
 from grid_member.http.server.admission import (
     Admission,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import ListenerConfig
-    from grid_member.http.metrics.requests import RequestHandler
+    from grid_member.http.metrics.request_counting import RequestHandler
     from grid_member.http.server.admission import Room
 
 BACKLOG_CONNECTIONS: Final = 2048

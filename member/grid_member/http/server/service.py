@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.config.model.security import RealmConfig
-from grid_member.http.metrics.requests import PATH
+from grid_member.http.metrics.request_counting import PATH
 from grid_member.http.routes import data
 from grid_member.http.routes.calls import (
     HttpCall,
@@ -19,8 +19,8 @@ from grid_member.http.routes.calls import (
     read_body,
     split_parameters,
 )
+from grid_member.http.routes.handlers import HANDLERS
 from grid_member.http.routes.idempotent import carry_out_once
-from grid_member.http.routes.operations import OPERATIONS
 from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failure_answer
@@ -262,7 +262,7 @@ async def _perform(call: HttpCall) -> Answer:
     row = call.route
     if row.operation is None:
         return failure_answer(409, unavailable(row))
-    operation = OPERATIONS[row.operation]
+    operation = HANDLERS[row.operation]
     return await (operation(call) if row.parameters is None else carry_out_once(call, operation))
 
 

@@ -14,12 +14,12 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.lifecycle import DriftPolicy
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.annotation_requests import APPLY_DEFINITION, OLD_DEFINITION
 from grid_operator.decide.children.admission import admitted_text
 from grid_operator.decide.conditions.verdicts import CONDITION_UNKNOWN, FALSE, TRUE, Verdict
 from grid_operator.decide.operations.change_state import member_word
 from grid_operator.decide.patterns import Patterns
 from grid_operator.decide.pods import pod_name
-from grid_operator.decide.requests import APPLY_DEFINITION, OLD_DEFINITION
 from grid_operator.decide.situation import IN_TRANSITION
 from grid_operator.decide.words import camel_case
 

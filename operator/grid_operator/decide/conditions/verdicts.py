@@ -18,10 +18,10 @@ from grid_operator.api.conditions import (
 from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.phase import is_restoring, wanted_replicas
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.annotation_requests import was_handled
 from grid_operator.decide.children.departure import former, going, is_overdue
 from grid_operator.decide.operations.restore import source_text
 from grid_operator.decide.pods import pod_name
-from grid_operator.decide.requests import was_handled
 from grid_operator.decide.roll import disruption_obstacle
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_operator.api.conditions import ProgressingReason, timestamp
 from grid_operator.api.phase import is_restoring
 from grid_operator.api.status import BackupStatus, OperationOutcome
-from grid_operator.decide import requests as asked
+from grid_operator.decide import annotation_requests as asked
 from grid_operator.decide.children.departure import going, is_terminating
 from grid_operator.decide.operations import (
     apply_live,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from grid_operator.api.persistence import BackupSchedule
     from grid_operator.api.status import GridClusterStatus, OperationStatus
-    from grid_operator.decide.requests import Requests
+    from grid_operator.decide.annotation_requests import Requests
     from grid_operator.decide.situation import Situation
 
 RETRY_AFTER_S: Final = 60.0

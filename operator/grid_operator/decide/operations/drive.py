@@ -15,7 +15,7 @@ from grid_operator.api.status import (
     OperationKind,
     OperationOutcome,
 )
-from grid_operator.decide import requests as asked
+from grid_operator.decide import annotation_requests as asked
 from grid_operator.decide.operations import (
     apply_live,
     backup,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from grid_operator.api.status import OperationStatus
-    from grid_operator.decide.requests import Requests
+    from grid_operator.decide.annotation_requests import Requests
     from grid_operator.decide.situation import Situation
 
 _STEPS: Final[Mapping[OperationKind, Callable[[Situation, OperationStatus], Move]]] = {

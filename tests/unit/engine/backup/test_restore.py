@@ -17,7 +17,7 @@ from grid_member.engine.backup.restore import restore_backup, restore_once
 from grid_member.engine.backup.salvage import salvage_store, wipe_store
 from grid_member.engine.io import directory_lock
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.local import deliveries
 from grid_member.engine.storage.identity import read_identity
 from grid_member.engine.storage.store import open_store

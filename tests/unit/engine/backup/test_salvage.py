@@ -14,7 +14,7 @@ import pytest
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.salvage import salvage_store, wipe_store
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables

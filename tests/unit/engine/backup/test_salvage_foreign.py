@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.salvage import salvage_store, wipe_store
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.storage.identity import read_identity
 from grid_member.engine.storage.store import open_store
 

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery, polling
-from grid_member.engine.bootstrap import probe as probe_module
+from grid_member.engine.bootstrap import member_probe as probe_module
 from grid_member.engine.bootstrap.admission import (
     AdmissionDecision,
     AdmissionReason,
@@ -18,7 +18,7 @@ from grid_member.engine.bootstrap.admission import (
     watch_strangers,
 )
 from grid_member.engine.bootstrap.identity import of_cluster, open_identity
-from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe, waiting_line
+from grid_member.engine.bootstrap.member_probe import Occupant, answer_with, probe, waiting_line
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.replicated import own_server
 from grid_member.engine.replicated.own_server import connect_trusted, connection_to

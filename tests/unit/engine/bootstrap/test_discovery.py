@@ -8,8 +8,8 @@ from grid_member.engine.bootstrap import cluster_id, discovery, polling
 from grid_member.engine.bootstrap.cluster_id import fix_cluster_id
 from grid_member.engine.bootstrap.discovery import Discovery
 from grid_member.engine.bootstrap.identity import open_identity
+from grid_member.engine.bootstrap.member_probe import Occupant
 from grid_member.engine.bootstrap.polling import AddressPolling
-from grid_member.engine.bootstrap.probe import Occupant
 from grid_member.engine.nats.admin.streams import NoStreamError
 from tests.unit.engine.server.servers import HOST, settings
 

@@ -13,7 +13,7 @@ from grid_member.engine.bootstrap.identity import (
     plain_name,
 )
 from grid_member.engine.io import directory_lock
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.storage.store import open_store
 
 if TYPE_CHECKING:

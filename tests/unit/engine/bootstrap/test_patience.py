@@ -9,7 +9,7 @@ from grid_member.engine.bootstrap.admission import (
     AdmissionReason,
     AdmissionWait,
 )
-from grid_member.engine.bootstrap.probe import Occupant
+from grid_member.engine.bootstrap.member_probe import Occupant
 
 LOT, OTHER = "ab" * 8, "1" * 16
 

@@ -14,7 +14,7 @@ from grid_member.engine.bootstrap.incarnation import (
     decode_incarnation,
     is_older_twin,
 )
-from grid_member.engine.bootstrap.probe import Occupant, answer_with, probe
+from grid_member.engine.bootstrap.member_probe import Occupant, answer_with, probe
 from grid_member.engine.bootstrap.twins import SILENT_S, TwinDetector
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
 from tests.unit.ports import free_ports

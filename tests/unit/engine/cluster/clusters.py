@@ -19,7 +19,7 @@ from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import CLUSTER_SHARDS, ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import CLUSTER_SHARDS, ReplicatedShards
 from grid_member.engine.server import process as server_module
 from grid_member.engine.server.config import server_config
 from tests.unit.engine.drive import Driver, FixedStructures

@@ -9,8 +9,8 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ReplicatedShard
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from tests.unit.engine.cluster.proposals import HandLog
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.forward.bus import Bus, Connection

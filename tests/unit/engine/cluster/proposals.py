@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.operations import Committed, MapPut, MemberGone, Record
 
 if TYPE_CHECKING:

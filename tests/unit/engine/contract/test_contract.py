@@ -350,7 +350,7 @@ async def test_everything_is_there_after_a_restart(durable: Bench, shards: int) 
 async def test_a_round_of_expiry_that_fails_is_not_the_last(
     durable: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.01)
     failures: list[Exception] = [ValueError("planted"), ValueError("planted")]
     due = Maps.due
 
@@ -373,7 +373,7 @@ async def test_a_round_of_expiry_that_fails_is_not_the_last(
 async def test_expired_entries_leave_the_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.01)
     bench.structures.maps["m"] = MapSettings(time_to_live_s=1)
     driver = await bench.open()
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))

@@ -105,7 +105,7 @@ async def test_a_clock_that_is_set_back_brings_nothing_back(bench: Bench) -> Non
 
 
 async def test_idle_entries_leave_the_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.01)
     bench.structures.maps["m"] = MapSettings(max_idle_s=10)
     driver = await bench.open()
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))
@@ -126,7 +126,7 @@ async def test_idle_entries_leave_the_memory(bench: Bench, monkeypatch: pytest.M
 async def test_idle_entries_that_are_read_stay_in_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.001)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.001)
     bench.structures.maps["m"] = MapSettings(max_idle_s=10)
     driver = await bench.open()
     await driver.put("m", "read", b"v")

@@ -36,7 +36,7 @@ from tests.unit.engine.forward.parties import Parties
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
 LONG_S = 600.0
 PATIENCE_S = 8.0

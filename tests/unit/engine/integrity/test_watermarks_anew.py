@@ -15,7 +15,7 @@ from grid_member.engine.integrity.watermark_file import Watermark, encode_marks,
 from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.integrity.notes import (
     FILE,

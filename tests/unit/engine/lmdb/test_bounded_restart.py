@@ -27,7 +27,7 @@ IDLE_100 = MapSettings(max_idle_s=100)
 
 @pytest.fixture(autouse=True)
 def _no_expiry_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 3600)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 3600)
 
 
 async def crashed(bench: Bench, driver: Driver, where: Path) -> Driver:

@@ -19,7 +19,7 @@ import pytest
 from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.backup.salvage import salvage_store
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.lmdb import check, space
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.backup.salvage import refuse_healthy, salvage_store
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.lmdb import log as lmdb_log
 from grid_member.engine.lmdb import wal
 from grid_member.engine.lmdb.pages import Pages

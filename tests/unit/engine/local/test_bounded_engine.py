@@ -41,7 +41,7 @@ def steps(kinds: list[str]) -> st.SearchStrategy[list[Step]]:
 def _no_expiry_rounds() -> Iterator[None]:
     """Expired entries stay, absent, until they are found idle: the model has no rounds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 3600)
+        patch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 3600)
         yield
 
 

@@ -10,7 +10,7 @@ import pytest
 from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.lmdb.log import LmdbLog
-from grid_member.engine.local.expiry import ExpiryRounds
+from grid_member.engine.local.expiry_rounds import ExpiryRounds
 from grid_member.engine.state import system
 from grid_member.engine.state.operations import SystemExpire
 from tests.unit.engine.drive import Driver, FixedStructures, condition
@@ -75,7 +75,7 @@ async def test_a_value_with_a_time_to_live_ends(bench: Bench) -> None:
 async def test_what_is_over_leaves_the_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.01)
     driver = await bench.open()
     await driver.system("a", b"1", 5)
     await driver.change_state(ClusterState.PASSIVE)
@@ -171,7 +171,7 @@ async def test_too_much_is_refused_at_once(bench: Bench, monkeypatch: pytest.Mon
 
 
 async def test_expiry_is_proposed_for_what_is_over_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.005)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.005)
     looks, look_once = 0, ExpiryRounds._look_once
 
     def counted(rounds: ExpiryRounds) -> bool:

@@ -8,10 +8,10 @@ import pytest
 
 from grid_member.engine.api import MapSettings
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.local import expiry
+from grid_member.engine.local import expiry_rounds
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def engine(
     request: pytest.FixtureRequest, alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ClusterEngine]:
     """A member whose clock is wrong, over a stream whose time is right."""
-    monkeypatch.setattr(expiry, "EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr(expiry_rounds, "EXPIRY_PERIOD_S", 0.01)
     settings = ClusterSettings("dev", "m", 0, (("127.0.0.1", 0),), "grid", "pw")
     structures = FixedStructures({"long": LONG, "short": SHORT})
     shards = ReplicatedShards(settings, shards=1)

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.server import lifetimes
 from grid_member.engine.server.lifetimes import Lifetimes
 from tests.unit.engine.drive import FixedStructures

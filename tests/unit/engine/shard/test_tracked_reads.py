@@ -25,7 +25,7 @@ LRU_3 = MapSettings(eviction=Eviction(EvictionPolicy.LRU, max_entries=3))
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 3600)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 3600)
     return Recorded(monkeypatch)
 
 
@@ -173,7 +173,7 @@ async def test_a_log_that_takes_nothing_stops_no_reader_and_loses_no_read(
 async def test_a_refused_touch_is_sent_again(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry_rounds.EXPIRY_PERIOD_S", 0.01)
     recorded.structures.maps["m"] = IDLE_100
     driver = await recorded.open()
     await driver.put("m", "k", b"v")

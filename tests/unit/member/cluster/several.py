@@ -18,8 +18,8 @@ from grid_member.cluster.membership.membership import TICK_S, Membership
 from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import ConnectionCounts, HttpCall
+from grid_member.http.routes.handlers import HANDLERS
 from grid_member.http.routes.idempotent import HEADER, carry_out_once
-from grid_member.http.routes.operations import OPERATIONS
 from grid_member.http.table import ROUTES
 from grid_member.http.wire.paths import split_target
 from grid_member.telemetry.levels import LogLevels
@@ -244,7 +244,7 @@ class OneOfSeveral:
             split_target("/"),
             parameters=("dev", "", *parameters),
         )
-        does = OPERATIONS[operation]
+        does = HANDLERS[operation]
         return await (does(call) if route.parameters is None else carry_out_once(call, does))
 
 

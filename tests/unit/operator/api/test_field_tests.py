@@ -12,7 +12,7 @@ import yaml
 
 from grid_operator.api import names
 from grid_operator.api.conditions import ConditionType
-from grid_operator.decide.requests import OPTIONS
+from grid_operator.decide.annotation_requests import OPTIONS
 from tests.unit.operator.api.field_tests import SPEC
 from tests.unit.operator.api.field_tests_status import CONDITIONS, METADATA, STATUS_FIELDS
 

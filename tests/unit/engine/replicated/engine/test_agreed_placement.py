@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.api import Persistence
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
 ON_DISK = structures(m=True, q=True)
 IN_MEMORY = structures(m=False, q=False)

@@ -14,8 +14,8 @@ from grid_member.engine.local.system import ignore
 from grid_member.engine.replicated import consistent_cut
 from grid_member.engine.replicated.consistent_cut import MARKER, MARKER_MS, ConsistentCuts
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ReplicatedShard
-from grid_member.engine.replicated.shards import CLUSTER_SHARDS
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shards import CLUSTER_SHARDS
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import START_S, Cluster

@@ -25,7 +25,7 @@ from grid_member.engine.replicated.full_replicas import (
     read_shards,
 )
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.drive import FixedStructures, HandClock
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 

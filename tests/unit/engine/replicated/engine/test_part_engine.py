@@ -18,7 +18,7 @@ from grid_member.engine.local import deliveries
 from grid_member.engine.replicated import full_replicas
 from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import CLUSTER_SHARDS
+from grid_member.engine.replicated.replicated_shards import CLUSTER_SHARDS
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (

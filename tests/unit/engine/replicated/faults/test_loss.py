@@ -26,7 +26,7 @@ from tests.unit.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 
 LONG_S = 40.0
 OTHER = b"x" * 16

@@ -15,7 +15,7 @@ from grid_member.engine.local import engine as engine_module
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.replicas import watch
-from grid_member.engine.replicated.shards import CLUSTER_SHARDS
+from grid_member.engine.replicated.replicated_shards import CLUSTER_SHARDS
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import HOST, Cluster
 from tests.unit.engine.cluster.faults import EngineClient

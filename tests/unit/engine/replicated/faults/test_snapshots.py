@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.local.engine import LocalEngine
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from tests.unit.engine.drive import Driver
 
 SIZE = 3

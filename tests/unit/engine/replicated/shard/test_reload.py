@@ -16,7 +16,7 @@ from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import reload
 from grid_member.engine.replicated.reload import EndedError
-from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.operations import QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition

@@ -16,7 +16,7 @@ from grid_member.engine.jetstream.snapshots import SnapshotWriter
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.import_backup import IMPORT
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.state.sharding import merge, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER

@@ -14,7 +14,7 @@ from grid_member.engine.replicated.making import _check
 from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:
-    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
 SYSTEM, OTHER = Stream("shard-0", durable=True), Stream("shard-1", durable=True)
 

@@ -26,8 +26,8 @@ from grid_member.engine.nats.client.errors import (
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import streams as cluster_streams
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ReplicatedShard
-from grid_member.engine.replicated.shards import ReplicatedShards
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S

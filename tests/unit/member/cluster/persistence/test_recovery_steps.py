@@ -33,7 +33,7 @@ from grid_member.cluster.persistence.recovery import (
 from grid_member.cluster.persistence.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.io.store_errors import DamagedStoreError
 from grid_member.engine.local import deliveries
 from tests.unit.engine.backed_up import STRUCTURES, damage_log, fill
 from tests.unit.engine.drive import Driver, condition

@@ -20,8 +20,8 @@ from grid_member.cluster.values.idempotency import (
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.configuration import license_set, log_level_set
-from grid_member.http.routes.documents import cluster_state
 from grid_member.http.routes.idempotent import READ_ONLY, settle
+from grid_member.http.routes.information import cluster_state
 from grid_member.http.routes.management import (
     change_state,
     cluster_shutdown,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grid_operator.api.conditions import ConditionType, find_condition
-from grid_operator.decide.requests import read_requests
+from grid_operator.decide.annotation_requests import read_requests
 from tests.unit.operator.api.clusters import make_cluster
 from tests.unit.operator.decide.fake_store import FakeStore
 

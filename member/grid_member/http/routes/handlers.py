@@ -1,20 +1,29 @@
-"""The functions that carry out what the rows of the routing table name."""
+"""The handler of each operation, by the name that the routing table gives the operation."""
 
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Final
 
-from grid_member.http.routes import configuration, cp, data, documents, management, persistence
+from grid_member.http.routes import (
+    configuration,
+    cp,
+    data,
+    health,
+    information,
+    management,
+    persistence,
+)
 from grid_member.http.table import ROUTES
 
 if TYPE_CHECKING:
     from grid_member.http.routes.calls import Operation
 
+_MODULES: Final = (configuration, cp, data, health, information, management, persistence)
 _NAMES: Final = frozenset(row.operation for row in ROUTES)
-OPERATIONS: Final[dict[str, Operation]] = {
+HANDLERS: Final[dict[str, Operation]] = {
     name: function
-    for module in (configuration, cp, data, documents, management, persistence)
+    for module in _MODULES
     for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
     if name in _NAMES
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from grid_member.engine.api import Entry, Eviction, EvictionPolicy, MapSettings, Reason, Refused
-from grid_member.engine.local.expiry import ExpiryRounds
+from grid_member.engine.local.expiry_rounds import ExpiryRounds
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.maps import EXPIRY_SLACK
 from grid_member.engine.state.operations import (

@@ -21,7 +21,7 @@ from grid_member.engine.bootstrap.cluster_id import fix_cluster_id
 from grid_member.engine.bootstrap.footing import Footing
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.quorum_of_one import QuorumOfOne
-from grid_member.engine.bootstrap.roll_call import ABSENT, NO_LEADER, RollCall
+from grid_member.engine.bootstrap.wait_reasons import ABSENT, NO_LEADER, WaitReasons
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.integrity.disk_alarms import DiskAlarms
 from grid_member.engine.io.ending import do_unless_ended
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from grid_member.engine.bootstrap.identity import OpenIdentity
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.machine import State
 
@@ -98,7 +98,7 @@ class ReplicatedShards(Shards):
         """Is told which of those of the shard in memory a batch changed."""
         self.lost_servers: set[str] = set()
         """Servers that a rescue took off."""
-        self.roll_call = RollCall(settings)
+        self.wait_reasons = WaitReasons(settings)
         """Who of the list is there, while the begin is not over."""
         self.stalled = False
         """Whether the begin is over, and nobody confirms that the shards are current."""
@@ -229,7 +229,7 @@ class ReplicatedShards(Shards):
                 to stop.
         """
         try:
-            async with self.roll_call:
+            async with self.wait_reasons:
                 await do_unless_ended(self.ending, self._join(on_arrival))
             self._quorum_of_one.note_start()
         except BaseException:
@@ -293,7 +293,7 @@ class ReplicatedShards(Shards):
         server.held_back.allowed = self.memory.holding
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._on_connection)
-        self.roll_call.watch_clusters(client, lambda: server.apart)
+        self.wait_reasons.watch_clusters(client, lambda: server.apart)
         self.footing.listen(client, lambda: self._cluster)
         self.disk_alarms.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
@@ -408,7 +408,7 @@ class ReplicatedShards(Shards):
             _log.warning("a part of the data cannot be read yet: %s", reason)
 
     def _wait_for(self, reason: str) -> None:
-        reason = self.roll_call.plainly(reason)
+        reason = self.wait_reasons.plainly(reason)
         if reason != self.waiting:
             _log.warning("waiting for the other members: %s", reason)
         self.waiting = reason

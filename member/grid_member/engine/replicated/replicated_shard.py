@@ -18,7 +18,7 @@ from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
 from grid_member.engine.local.system import accept_log, ignore, nothing
 from grid_member.engine.replicated.consistent_cut import MarkerListener, ignore_markers, is_marker
 from grid_member.engine.replicated.inflight import InFlightShard
-from grid_member.engine.replicated.probe import LogProbe
+from grid_member.engine.replicated.log_probe import LogProbe
 from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,

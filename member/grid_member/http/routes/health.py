@@ -1,11 +1,10 @@
-"""The operations beside data: health, information and cluster management."""
+"""The health of a member: the whole document, and one check a path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.routes.preconditions import lagging_problem, starting_problem
-from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, success
+from grid_member.http.wire.answers import EMPTY, Answer, document, error
 
 if TYPE_CHECKING:
     from grid_member.http.routes.calls import HttpCall
@@ -60,47 +59,3 @@ async def health_cluster_size(call: HttpCall) -> Answer:
 async def health_unknown(call: HttpCall) -> Answer:
     """A check that does not exist."""
     return error(400, "unknown health check")
-
-
-async def cluster(call: HttpCall) -> Answer:
-    """Return the cluster status document."""
-    problem = starting_problem(call)
-    if problem is not None:
-        return problem
-    members = call.member.members()
-    return document(
-        {
-            "members": members,
-            "connectionCount": call.connections.clients,
-            "allConnectionCount": call.connections.total + len(members) - 1,
-        }
-    )
-
-
-async def instance(call: HttpCall) -> Answer:
-    """Return the instance name document."""
-    return document({"name": call.member.name})
-
-
-async def cluster_state(call: HttpCall) -> Answer:
-    """Return the cluster state as the management calls name it."""
-    problem = await lagging_problem(call)
-    if problem is not None:
-        return problem
-    return success(state=call.member.cluster_state.value)
-
-
-async def cluster_version(call: HttpCall) -> Answer:
-    """Return the cluster version document."""
-    problem = await lagging_problem(call)
-    if problem is not None:
-        return problem
-    return success(version=call.member.cluster_version)
-
-
-async def openapi(call: HttpCall) -> Answer:
-    """The description of the interface."""
-    # Most members are never asked for it.
-    from grid_member.http.openapi.description import encode
-
-    return Answer(200, encode(call.member.version), JSON)

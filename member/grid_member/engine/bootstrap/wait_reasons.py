@@ -7,8 +7,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
+from grid_member.engine.bootstrap.member_probe import connected_clusters, has_member
 from grid_member.engine.bootstrap.polling import AddressPolling
-from grid_member.engine.bootstrap.probe import connected_clusters, has_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def majority_wait(settings: ClusterSettings, *, joined: bool = False) -> str:
     return _WITHOUT_OTHERS if joined else _NO_MAJORITY
 
 
-class RollCall:
+class WaitReasons:
     """Who of the list answers at the members' port; goes on for as long as its block lasts."""
 
     def __init__(self, settings: ClusterSettings) -> None:
