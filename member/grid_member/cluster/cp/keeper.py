@@ -11,7 +11,7 @@ from grid_member.cluster.cp.plans import CpPlans
 from grid_member.cluster.cp.sessions import CpSessions
 from grid_member.cluster.cp.subsystem import LOCK, CpUnavailableError
 from grid_member.cluster.membership.locks import LockedError
-from grid_member.cluster.values.system_store import carry_out
+from grid_member.cluster.values.system_store import put_all
 from grid_member.engine.api import ClusterState
 from grid_member.telemetry.logs import event, failure
 
@@ -75,8 +75,7 @@ class CpKeeper:
     async def _attempt(self, what: str, change: Callable[[], Awaitable[CpChange]]) -> None:
         membership = self._membership
         async with membership.locks.hold(LOCK, what):
-            puts = await change()
-            if not any(await carry_out(*(put.begin(membership.engine) for put in puts))):
+            if await put_all(membership.engine, await change()) is None:
                 event(_log, logging.INFO, "CP subsystem changed", change=what)
 
 

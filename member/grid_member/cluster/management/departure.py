@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.values.system_store import carry_out
+from grid_member.cluster.values.system_store import put_all
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
 
@@ -92,8 +92,7 @@ class MemberDeparture:
     ) -> None:
         refused: Refused | None = Refused(Reason.CLOSING, "the member stops")
         try:
-            outcomes = await carry_out(*(put.begin(self._member.management.store) for put in puts))
-            refused = next(filter(None, outcomes), None)
+            refused = await put_all(self._member.management.store, puts)
         finally:
             if refused is not None:
                 self._member.management.operations.forget(operation)
@@ -110,12 +109,13 @@ class MemberDeparture:
             # Whatever starts the process again must not bring it back.
             await asyncio.to_thread(member.shutdown_marker.write, "memberShutdown")
         except EngineError as error:
-            self._store(operations.fail(operation, str(error)))
+            operations.fail(operation, str(error)).send(member.management.store)
         except Exception as error:
             failure(_log, "the member does not leave", error)
-            self._store(operations.fail(operation, "an unexpected error, which the log tells"))
+            why = "an unexpected error, which the log tells"
+            operations.fail(operation, why).send(member.management.store)
         else:
-            await carry_out(operations.finish(operation).begin(member.management.store))
+            await put_all(member.management.store, [operations.finish(operation)])
             event(_log, logging.INFO, "left for good", operation=operation)
             member.request_stop()
         finally:
@@ -125,13 +125,7 @@ class MemberDeparture:
         if step != self._progress:
             self._progress = step
             event(_log, logging.INFO, "leaving", percent=step.percent, waits_for=step.obstacle)
-            operations = self._member.management.operations
-            self._store(operations.advance(operation, step.percent, step.obstacle))
-
-    def _store(self, *puts: Put) -> None:
-        for put in puts:
-            put.begin(self._member.management.store)(_ignore)
-
-
-def _ignore(outcome: object) -> None:
-    """What is not stored now is told by this member, as long as it is there."""
+            management = self._member.management
+            put = management.operations.advance(operation, step.percent, step.obstacle)
+            # The document of operations shows it even if the log refuses it, while the member runs.
+            put.send(management.store)

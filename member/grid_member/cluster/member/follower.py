@@ -91,11 +91,7 @@ class MembershipFollower:
             return  # the oldest does it
         present = [member.uuid for member in members]
         for put in self._management.operations.interrupted_puts(present):
-            put.begin(self._management.store)(_ignore)
+            put.send(self._management.store)  # the next join notes what the log refuses
 
     def _log_change(self, what: str) -> None:
         event(_log, logging.INFO, what)
-
-
-def _ignore(outcome: object) -> None:
-    """What could not be noted is noted at the next join."""

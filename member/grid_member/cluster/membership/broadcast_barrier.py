@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,21 +81,21 @@ class BroadcastBarriers:
         put = Put(f"{BARRIER}{barrier}/{self._engine.member_uuid}", b"")
         self._own.add(put.key)
         try:
-            if (await carry_out(put.begin(self._engine)))[0] is not None:
+            if await put_all(self._engine, [put]) is not None:
                 return False
             return await self._conditions.until(
                 lambda: self.is_complete(barrier), BARRIER_PATIENCE_S
             )
         finally:
             self._own.discard(put.key)
-            Put(put.key, None).begin(self._engine)(_ignore)
+            Put(put.key, None).send(self._engine)  # `tidy` sends again what the log refuses
 
     def tidy(self) -> None:
         """Remove what is left of barriers that this member does not wait for any more."""
         own = "/" + self._engine.member_uuid
         for key, _ in self._engine.system_items(BARRIER):
             if key.endswith(own) and key not in self._own:
-                Put(key, None).begin(self._engine)(_ignore)
+                Put(key, None).send(self._engine)
 
     def is_complete(self, barrier: str) -> bool:
         """Tell whether every member on the list has passed the barrier; a silent one leaves it."""
@@ -118,7 +118,3 @@ class BroadcastBarriers:
 
 def _barrier_id(request: bytes) -> str:
     return request.decode().partition(" ")[0]
-
-
-def _ignore(outcome: object) -> None:
-    """What was not removed now is removed by `tidy`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class ConfigurationVote:
         former = [Put(key, None) for key, _ in self._engine.system_items(VOTE)]
         puts = (*former, Put(question, content))
         try:
-            if any(await carry_out(*(put.begin(self._engine) for put in puts))):
+            if await put_all(self._engine, puts) is not None:
                 return None
             if not await self._conditions.until(
                 lambda: self._is_complete(question), VOTE_PATIENCE_S
@@ -63,7 +63,7 @@ class ConfigurationVote:
             return self._read_objections(question)
         finally:
             for key, _ in self._engine.system_items(question):
-                Put(key, None).begin(self._engine)(_ignore)
+                Put(key, None).send(self._engine)  # the next question removes the rest
 
     def look(self) -> None:
         """Answer the questions of others that this member has not answered."""
@@ -95,7 +95,3 @@ class ConfigurationVote:
             if answer:
                 found.append(f"member {member.address}: {answer.decode()}")
         return found
-
-
-def _ignore(outcome: object) -> None:
-    """What was not removed now is removed by the next question."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S, FailureDetector
 from grid_member.cluster.membership.locks import removal_puts
 from grid_member.cluster.membership.member_table import LEASE, MEMBER, Lease
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 from grid_member.engine.api import ClusterState, Refused
 from grid_member.telemetry.logs import event
 
@@ -153,9 +153,7 @@ class Heartbeat:
             # one.
             if any(member.uuid == uuid for member in self._member_table.members()):
                 event(_log, logging.WARNING, "member is silent: taken off the list", member=uuid)
-            await carry_out(
-                *(put.begin(self._engine) for put in self._removal_puts(uuid, lease.incarnation))
-            )
+            await put_all(self._engine, self._removal_puts(uuid, lease.incarnation))
         finally:
             del self._removals[uuid]
 

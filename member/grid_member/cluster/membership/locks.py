@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.broadcast_barrier import BARRIER
 from grid_member.cluster.membership.failure_detector import RENEW_S
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -128,7 +128,7 @@ class Locks:
             key = f"{LOCK}{name}/{uuid}/{self._new_id()}"
             self._attempts[name] = key
             content = json.dumps({"life": incarnation, "purpose": purpose}).encode()
-            refused = (await carry_out(Put(key, content).begin(self._store)))[0]
+            refused = await put_all(self._store, [Put(key, content)])
             if refused is not None:
                 raise LockedError(refused)
             # The lowest stays, and has the lock when the others are done or have stepped back.
@@ -165,7 +165,7 @@ class Locks:
             self._remove(key)
 
     def _remove(self, key: str) -> None:
-        Put(key, None).begin(self._store)(_ignore)
+        Put(key, None).send(self._store)  # `tidy` sends again what the log refuses
 
 
 def removal_puts(store: SystemStore, uuid: str, incarnation: str) -> list[Put]:
@@ -181,7 +181,3 @@ def removal_puts(store: SystemStore, uuid: str, incarnation: str) -> list[Put]:
 
 def _uuid_of(key: str) -> str:
     return key.rsplit("/", 2)[1]
-
-
-def _ignore(outcome: object) -> None:
-    """What was not removed now is removed by `tidy`."""

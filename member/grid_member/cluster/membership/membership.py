@@ -30,7 +30,7 @@ from grid_member.cluster.membership.member_table import (
 )
 from grid_member.cluster.membership.shutdowns import Shutdowns, end_of_request, shutdown_request
 from grid_member.cluster.values.conditions import Conditions
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event, failure
@@ -218,7 +218,7 @@ class Membership:
                 puts.append(self._record().put_left())
             for put in puts:
                 # What is not taken now the others make up for, who see the lease end.
-                put.begin(self.engine)(lambda _: None)
+                put.send(self.engine)
             await self.conditions.until(
                 lambda: self.engine.system_get(MEMBER + own) is None, LEAVE_PATIENCE_S
             )
@@ -392,7 +392,7 @@ class Membership:
         puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entry_puts()]
         self._entering = True
         try:
-            self._joined = not any(await carry_out(*(put.begin(self.engine) for put in puts)))
+            self._joined = await put_all(self.engine, puts) is None
         finally:
             self._entering = False
             self.conditions.look()

@@ -35,7 +35,7 @@ from grid_member.cluster.persistence.backups import (
 )
 from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.cluster.values.operations import OperationStage
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
 
@@ -127,8 +127,7 @@ class LiteBackups(Backups):
         """Return the operation of an interrupted backup, which any member has that makes one."""
         operation, begun = self._operations.begin(KIND)
         puts = (*begun, self._operations.fail(operation, INTERRUPTED))
-        outcomes = await carry_out(*(put.begin(self._store) for put in puts))
-        refused = next(filter(None, outcomes), None)
+        refused = await put_all(self._store, puts)
         if refused is None:
             return operation
         self._operations.forget(operation)
@@ -143,7 +142,7 @@ class LiteBackups(Backups):
     ) -> str | Refused | None:
         """Return what came of the last request; None when nothing will any more."""
         store, conditions, request = membership.engine, membership.conditions, requests[-1]
-        refused = (await carry_out(Put(request.key, _pack(kept), REQUEST_S).begin(store)))[0]
+        refused = await put_all(store, [Put(request.key, _pack(kept), REQUEST_S)])
         if refused is not None:
             return refused
 
@@ -168,7 +167,7 @@ class LiteBackups(Backups):
             incarnation = store.system_get(request.acceptance)
             if incarnation is None or is_in_vain():
                 return None
-            refused = (await carry_out(Put(request.order, b"1", GONE_ON_S).begin(store)))[0]
+            refused = await put_all(store, [Put(request.order, b"1", GONE_ON_S)])
             if refused is not None:
                 # The log may take it later, and the maker begin until it sees that nobody waits.
                 return await self._withdraw(membership, maker, request) or refused
@@ -176,7 +175,7 @@ class LiteBackups(Backups):
         finally:
             for key, _ in store.system_items(request.key):
                 if key not in request.lasting_keys:
-                    Put(key, None).begin(store)(_ignore)
+                    Put(key, None).send(store)  # what is left ends by itself
 
     async def _await_result(
         self, membership: Membership, maker: MemberRecord, request: BackupRequest, incarnation: str
@@ -195,7 +194,7 @@ class LiteBackups(Backups):
             return _outcome(maker, told)
         if membership.conditions.ended:
             # For as long as the log takes something of this member.
-            Put(request.withdrawal, b"1", WITHDRAWN_S).begin(membership.engine)(_ignore)
+            Put(request.withdrawal, b"1", WITHDRAWN_S).send(membership.engine)
             return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown_result(maker)}")
         begun = await self._withdraw(membership, maker, request)
         if begun is not None or is_gone():
@@ -297,8 +296,7 @@ async def _insist(
     """Put something until the log takes it, it is not wanted any more, or this member ends."""
     conditions, told = membership.conditions, False
     while is_wanted():
-        outcomes = await carry_out(*(put.begin(membership.engine) for put in puts))
-        refused = next(filter(None, outcomes), None)
+        refused = await put_all(membership.engine, puts)
         if refused is None:
             return
         if not told:
@@ -396,7 +394,3 @@ def _no_answer(addresses: list[str]) -> str:
         f"no member took the backup that was asked for: no answer from {', '.join(addresses)}; "
         "if those are of an earlier version, upgrade them: members with data go before lite ones"
     )
-
-
-def _ignore(outcome: object) -> None:
-    """What was not removed now ends by itself."""

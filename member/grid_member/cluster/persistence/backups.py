@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.persistence.backup_keys import WITHDRAWN_S, open_requests
 from grid_member.cluster.persistence.store_recovery import OFF
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, put_all
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event
 
@@ -186,11 +186,10 @@ class Backups:
         """
         begun = await self.begin(operation)
         try:
-            outcomes = await carry_out(*(put.begin(self._store) for put in begun.puts))
+            refused = await put_all(self._store, begun.puts)
         except BaseException:
             await self.abandon(begun)
             raise
-        refused = next(filter(None, outcomes), None)
         if refused is not None:
             await self.abandon(begun)
             return refused
@@ -221,7 +220,7 @@ class Backups:
         await self._unlock()
 
     async def _note_abandoned(self, put: Put, conditions: Conditions) -> None:
-        while not conditions.ended and any(await carry_out(put.begin(self._store))):
+        while not conditions.ended and await put_all(self._store, [put]) is not None:
             await conditions.until(lambda: False, AGAIN_S)
 
     async def interrupt(self) -> None:
@@ -244,7 +243,7 @@ class Backups:
         # Of a request a maker may have become meanwhile, and another request of that.
         while stopped and (puts := self._interrupts(asked)):
             asked.update(put.key for put in puts)
-            await carry_out(*(put.begin(self._store) for put in puts))
+            await put_all(self._store, puts)
             stopped = await membership.conditions.until(
                 lambda: self._none_running() or bool(self._interrupts(asked)),
                 INTERRUPT_PATIENCE_S,

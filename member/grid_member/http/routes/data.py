@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.values.futures import start
+from grid_member.cluster.values.system_store import start
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.table import MAX_POLL_S

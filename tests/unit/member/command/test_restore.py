@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.persistence.start_calls import START_CALLS_FILE, StartCalls
-from grid_member.cluster.values.futures import start
+from grid_member.cluster.values.system_store import start
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore
 from grid_member.engine import open_engine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.values.futures import start
+from grid_member.cluster.values.system_store import start
 from grid_member.http.routes.cp import (
     cp_group,
     cp_group_remove,

@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.cluster.member import member as member_module
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.values.futures import start
+from grid_member.cluster.values.system_store import start
 from grid_member.cluster.values.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.management import change_state, change_version, cluster_shutdown, nodes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.values.futures import start
+from grid_member.cluster.values.system_store import start
 from grid_member.engine.api import ClusterState, Refused
 from grid_member.http.table import ROUTES, Route
 from tests.unit.member.running import configuration
