@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.cluster.cp.addresses import bracket
 from grid_member.cluster.cp.records import CpRecords
 from grid_member.cluster.cp.subsystem import (
     METADATA,
@@ -29,6 +28,7 @@ from grid_member.cluster.cp.subsystem import (
     CpReplicatedGroupDocument,
     CpUnavailableError,
     CpUnknownError,
+    bracket,
     check_session,
     member_uuid,
     read_only,
@@ -94,16 +94,7 @@ class CpCluster:
         clock_s: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take what tells who is there, and what becomes of the groups.
-
-        Args:
-            membership: who is in the cluster.
-            plans: what is to be after a change.
-            groups: returns the groups of the servers, once the member has joined.
-            sessions: the sessions that there are.
-            clock_s: seconds that only go forward.
-            sleep: waits for some seconds.
-        """
+        """Make nothing yet; `groups` returns the groups once the member has joined."""
         self._membership = membership
         self._records = CpRecords(membership.engine)
         self._plans = plans
@@ -337,10 +328,8 @@ class CpCluster:
             await self._sleep(STEP_S)
 
     def _own_group(self, name: str) -> CpGroup | None:
-        for group in self._records.groups():
-            if group.active and group.name == name:
-                return group
-        return None
+        groups = self._records.groups()
+        return next((one for one in groups if one.active and one.name == name), None)
 
     async def _number(self, name: str) -> int:
         for group in await self.groups():

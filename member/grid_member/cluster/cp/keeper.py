@@ -38,7 +38,6 @@ class CpKeeper:
         cp: CpCluster,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Do nothing yet; sleep waits for some seconds."""
         self._membership = membership
         self._plans = plans
         self._cp = cp
@@ -91,14 +90,8 @@ def cp_of_several(
 ) -> tuple[CpCluster, CpKeeper]:
     """Return the subsystem of one of several members, and what goes on in it.
 
-    Args:
-        membership: who is in the cluster.
-        groups: returns the groups of the servers, once the member has joined.
-        count: how many CP members there are to be at first.
-        new_uuid: returns UUIDs that never come again.
-        clock_s: seconds that only go forward.
-        clock_ms: milliseconds since the epoch.
-        sleep: waits for some seconds.
+    Count is how many CP members there are to be at first; `groups` returns the groups of the
+    servers once the member has joined.
     """
     plans = CpPlans(membership, count, new_uuid)
     sessions = CpSessions(membership, clock_s, clock_ms)

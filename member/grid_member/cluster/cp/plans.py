@@ -37,13 +37,7 @@ class CpPlans:
     """The decisions of one member."""
 
     def __init__(self, membership: Membership, count: int, new_uuid: Callable[[], str]) -> None:
-        """Take what they go by.
-
-        Args:
-            membership: who is in the cluster.
-            count: how many CP members there are to be at first.
-            new_uuid: returns UUIDs that never come again.
-        """
+        """Decide nothing yet; count is how many CP members there are to be at first."""
         self._membership = membership
         self._store = membership.engine
         self._records = CpRecords(self._store)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.cp.addresses import bracket
+from grid_member.cluster.cp.subsystem import bracket
 from grid_member.cluster.membership.failure_detector import FailureDetector
 from grid_member.cluster.membership.member_table import LEASE
 
@@ -26,13 +26,6 @@ class CpSessions:
     def __init__(
         self, membership: Membership, clock_s: Callable[[], float], clock_ms: Clock
     ) -> None:
-        """Follow the leases from now on.
-
-        Args:
-            membership: who has leases.
-            clock_s: seconds that only go forward.
-            clock_ms: milliseconds since the epoch.
-        """
         self._membership = membership
         self._clock_ms = clock_ms
         self._failure_detector = FailureDetector(clock_s)

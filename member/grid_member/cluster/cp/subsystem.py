@@ -9,12 +9,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypedDict
 
 from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from grid_member.cluster.cp.cluster import CpCluster
 
 LOCK: Final = "cp"
 """The lock of the cluster that whoever changes the subsystem has."""
@@ -84,43 +86,8 @@ class CpUnavailableError(Exception):
 
 CpChange: TypeAlias = Sequence[Put]
 """What is to be kept of a change that the servers have carried out; empty: it was so already."""
-
-
-class CpCalls(Protocol):
-    """What the calls need of the subsystem. Changes are made under a lock of the cluster.
-
-    All may raise the errors above.
-    """
-
-    async def groups(self) -> list[CpGroupId]:
-        """Return the groups, METADATA first, then default."""
-
-    async def group(self, name: str) -> CpGroupDocument:
-        """Return a group by its exact name."""
-
-    async def members(self) -> list[CpMemberDocument]:
-        """Return the members."""
-
-    async def local(self) -> CpMemberDocument:
-        """Return this member."""
-
-    async def sessions(self, group: str) -> list[CpSessionDocument]:
-        """Return the sessions of a group."""
-
-    async def promote(self) -> CpChange:
-        """Make this member one of the subsystem."""
-
-    async def remove_group(self, name: str) -> CpChange:
-        """Remove a group."""
-
-    async def remove_session(self, group: str, session: str) -> CpChange:
-        """End a session."""
-
-    async def remove_member(self, identifier: str) -> CpChange:
-        """Remove a member."""
-
-    async def reset(self) -> CpChange:
-        """Make the subsystem's own groups and members anew."""
+CpCalls: TypeAlias = "CpSubsystem | CpCluster"
+"""What the calls go to. Changes are made under a lock of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +182,12 @@ class CpSubsystem:
 
 NO_GROUP: Final = "no such CP group"
 NO_MEMBER: Final = "no such CP member"
+
+
+def bracket(address: str) -> str:
+    """Return `[host]:port` for `host:port` or `[IPv6]:port`."""
+    host, colon, port = address.rpartition(":")
+    return address if host.startswith("[") else f"[{host}]{colon}{port}"
 
 
 def read_only(group: str) -> str:

@@ -7,8 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.cp.addresses import bracket
-from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem
+from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem, bracket
 from grid_member.cluster.management.config_changes import ConfigChanges
 from grid_member.cluster.management.usage import UsageSource
 from grid_member.cluster.membership.join_list import JoinList

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp.counts import CpCounts
 from grid_member.cluster.management.usage import disk_of
 from grid_member.cluster.membership.member_table import MEMBER
 from grid_member.cluster.membership.upkeep import Upkeep
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 
 DISK_S: Final = 10.0
 """How often a look at the disk is taken for the others."""
+CP_COUNTS_DIFFER: Final = (
+    "cp-subsystem.cp-member-count differs between members, so that the CP subsystem may not begin, "
+    "or with another number: make it the same in the files of all, restart those that are changed"
+)
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -35,10 +38,10 @@ class MembershipFollower:
         membership: Membership,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Follow nothing yet; sleep waits for some seconds."""
         self._management = management
         self._membership = membership
         self._sleep = sleep
+        self._reported_cp_counts: set[tuple[str, int]] = set()
 
     async def watch_disk(self, directory: Path | None) -> None:
         """Tell the others now and then how the disk is, for ever."""
@@ -60,7 +63,7 @@ class MembershipFollower:
             "cluster-version": lambda: self._log_change("cluster version changed"),
             "license": lambda: self._log_change("license changed"),
             "member-list": lambda: self._log_change("member list of the TCP/IP join changed"),
-            MEMBER: CpCounts(membership).look,
+            MEMBER: self._compare_cp_counts,
         }
         upkeep = Upkeep(membership)
         membership.on_gone += [self._forget_member, upkeep.note_gone]
@@ -84,6 +87,23 @@ class MembershipFollower:
             # Nobody waits here for an answer; the next start tells the same and ends.
             problem = str(error.problems[0])
             event(_log, logging.ERROR, "added configuration has no effect here", problem=problem)
+
+    def _compare_cp_counts(self) -> None:
+        """Warn of members that were not known to have another `cp-member-count`."""
+        membership = self._membership
+        own = membership.engine.member_uuid
+        # In the member table this member may be as it was before a restart.
+        here = membership.description.cp_member_count
+        differing = {
+            (one.address, one.cp_member_count)
+            for one in membership.member_table.members()
+            # A member of an earlier version does not tell.
+            if one.uuid != own and one.cp_member_count not in {None, here}
+        }
+        if differing - self._reported_cp_counts:
+            others = ", ".join(f"{at} has {other}" for at, other in sorted(differing))
+            event(_log, logging.WARNING, CP_COUNTS_DIFFER, here=here, others=others)
+        self._reported_cp_counts = differing
 
     def _forget_member(self, uuid: str) -> None:
         members = self._membership.members()

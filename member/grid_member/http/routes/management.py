@@ -7,7 +7,7 @@ import platform
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp.addresses import bracket
+from grid_member.cluster.cp.subsystem import bracket
 from grid_member.cluster.management.usage import usage_document
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.values.system_store import carry_out
