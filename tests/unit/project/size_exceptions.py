@@ -30,7 +30,6 @@ CLASS_LINES: Final = {
     "grid_member.http.fastpath.connection.FastPathConnection": 709,
 }
 CLASS_ATTRIBUTES: Final = {
-    "grid_member.cluster.membership.membership.Membership": 26,
     "grid_member.engine.jetstream.log.JetStreamLog": 28,
     "grid_member.engine.lmdb.log.LmdbLog": 26,
     "grid_member.engine.replicated.inflight.InFlightShard": 27,

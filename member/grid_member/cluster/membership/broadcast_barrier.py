@@ -41,14 +41,7 @@ class BroadcastBarriers:
         conditions: Conditions,
         on_pass: Callable[[], None],
     ) -> None:
-        """Take what tells how far the others are.
-
-        Args:
-            engine: keeps them.
-            member_table: who is in the cluster, and what the leases name.
-            conditions: looked at with every change.
-            on_pass: called when `passed_barriers` has another value, for the lease to show it.
-        """
+        """Write none yet; on_pass is called for the lease to show new `passed_barriers`."""
         self.passed_barriers: frozenset[str] = frozenset()
         """The barriers that this member has passed."""
         self._engine = engine

@@ -36,7 +36,6 @@ class ConfigurationVote:
         conditions: Conditions,
         new_id: Callable[[], str],
     ) -> None:
-        """Take what keeps them, and who is in the cluster."""
         self.objection: Callable[[bytes], str | None] = lambda _: None
         """Returns what this member has against a configuration."""
         self._engine = engine

@@ -39,15 +39,7 @@ class Heartbeat:
         new_incarnation: Callable[[], str],
         content: Callable[[], tuple[frozenset[str], Disk]],
     ) -> None:
-        """Send none yet.
-
-        Args:
-            engine: keeps the leases.
-            member_table: reads them.
-            clock_s: seconds that only go forward.
-            new_incarnation: names an incarnation.
-            content: returns the barriers that this member has passed, and how its disk is.
-        """
+        """Send none yet; content returns the barriers passed, and how this member's disk is."""
         self.incarnation = new_incarnation()
         """This member's present one."""
         self.failure_detector = FailureDetector(clock_s)

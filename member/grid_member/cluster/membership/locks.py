@@ -64,15 +64,6 @@ class Locks:
         own_incarnation: Callable[[], tuple[str, str]],
         new_id: Callable[[], str],
     ) -> None:
-        """Take what the locks go by.
-
-        Args:
-            store: keeps them.
-            member_table: tells which incarnations go on.
-            conditions: looked at with every change.
-            own_incarnation: returns this member's UUID and incarnation, which may change.
-            new_id: makes names that never come again.
-        """
         self._store = store
         self._member_table = member_table
         self._conditions = conditions

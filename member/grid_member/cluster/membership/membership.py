@@ -28,7 +28,7 @@ from grid_member.cluster.membership.member_table import (
     MemberRecord,
     MemberTable,
 )
-from grid_member.cluster.membership.shutdowns import Shutdowns, end_of_request, shutdown_request
+from grid_member.cluster.membership.shutdowns import end_of_request, shutdown_request
 from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.tree import ConfigError
@@ -74,22 +74,12 @@ class Membership:
         new_id: Callable[[], str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Join nothing yet.
-
-        Args:
-            engine: keeps the list.
-            description: what the member tells of itself.
-            server: returns the name of its nats-server, once that is known.
-            clock_s: seconds that only go forward.
-            clock_ms: milliseconds since the epoch.
-            new_id: makes names that never come again.
-            sleep: waits for some seconds.
-        """
+        """Join nothing yet; server returns the name of the nats-server once that is known."""
         self.engine = engine
         self.description = description
         self._server = server
         self._clock_ms = clock_ms
-        self._new_id = new_id
+        self.new_id = new_id
         self._sleep = sleep
         self.member_table = MemberTable(engine)
         self.conditions = Conditions(clock_s)
@@ -102,14 +92,7 @@ class Membership:
             new_id,
             lambda: (self.barriers.passed_barriers, self.disk),
         )
-
-        def own() -> tuple[str, str]:
-            return engine.member_uuid, self.heartbeat.incarnation
-
-        self.locks = Locks(engine, self.member_table, self.conditions, own, new_id)
-        self.shutdowns = Shutdowns(
-            engine, self.member_table, self.locks, self.conditions, own, new_id
-        )
+        self.locks = Locks(engine, self.member_table, self.conditions, self.own_incarnation, new_id)
         self.barriers = BroadcastBarriers(
             engine, self.member_table, self.conditions, self.heartbeat.beat
         )
@@ -141,6 +124,10 @@ class Membership:
     def lite(self) -> bool:
         """Whether the member holds no data."""
         return self.description.lite
+
+    def own_incarnation(self) -> tuple[str, str]:
+        """Return this member's UUID and its present incarnation, which may change."""
+        return self.engine.member_uuid, self.heartbeat.incarnation
 
     def _record(self) -> MemberRecord:
         """Return what this member tells of itself."""
@@ -181,7 +168,7 @@ class Membership:
 
     async def wait_for_barrier(self) -> bool:
         """Return when every member shows what was changed before; see `BroadcastBarriers.wait`."""
-        return await self.barriers.wait(self._new_id())
+        return await self.barriers.wait(self.new_id())
 
     # Joining and leaving
 
@@ -343,10 +330,7 @@ class Membership:
         if request is None:
             return True
         leases = self.member_table.leases()
-        if any(
-            uuid in leases and leases[uuid].incarnation == incarnation
-            for uuid, incarnation in request.incarnations.items()
-        ):
+        if any(request.includes(uuid, lease.incarnation) for uuid, lease in leases.items()):
             return False
         state = self.engine.restart_state
         outcomes = await carry_out(
@@ -384,12 +368,11 @@ class Membership:
         # After all that are there, whatever the clocks say.
         self._joined_ms = max([self._clock_ms(), *(other.joined_ms + 1 for other in others)])
         record = self._record()
+        left = self.member_table.left_members()
         back = [
-            m
-            for m in self.member_table.left_members()
-            if record.address == m.address or own == m.uuid
+            Put(LEFT + m.uuid, None) for m in left if m.address == record.address or m.uuid == own
         ]
-        puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entry_puts()]
+        puts = [record.put(), *back, *entrance.entry_puts()]
         self._entering = True
         try:
             self._joined = await put_all(self.engine, puts) is None

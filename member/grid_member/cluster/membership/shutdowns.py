@@ -21,14 +21,10 @@ from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from grid_member.cluster.membership.interfaces import ReplicatedEngine
-    from grid_member.cluster.membership.locks import Locks
-    from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
-    from grid_member.cluster.values.conditions import Conditions
     from grid_member.cluster.values.system_store import Begin
     from grid_member.engine.state.system import SystemStore
 
@@ -71,57 +67,6 @@ class StoppingMember(Protocol):
         """Stop the member."""
 
 
-class Shutdowns:
-    """Asks all members to stop."""
-
-    def __init__(
-        self,
-        engine: ReplicatedEngine,
-        member_table: MemberTable,
-        locks: Locks,
-        conditions: Conditions,
-        own_incarnation: Callable[[], tuple[str, str]],
-        new_id: Callable[[], str],
-    ) -> None:
-        """Take this member's UUID and incarnation, which may change, and what the request needs."""
-        self._engine = engine
-        self._member_table = member_table
-        self._locks = locks
-        self._conditions = conditions
-        self._own_incarnation = own_incarnation
-        self._new_id = new_id
-
-    async def request(self, patience_s: float) -> None:
-        """Make the cluster passive for the rest of its life and ask all members to stop.
-
-        Goes on until the log has taken both; the lock is done without after the patience. When
-        this member is asked to stop with the others already, nothing is left to do.
-        """
-        async with contextlib.AsyncExitStack() as stack:
-            with contextlib.suppress(LockedError):
-                await stack.enter_async_context(self._locks.hold(CHANGE, "shutdown", patience_s))
-            request = shutdown_request(self._engine)
-            if request is not None and request.includes(*self._own_incarnation()):
-                return
-            await self._insist(
-                lambda done: self._engine.change_cluster_state(
-                    ClusterState.PASSIVE, done, transient=True
-                )
-            )
-            # Those that are about to join as well: nobody else would be left for them.
-            incarnations = {
-                uuid: lease.incarnation for uuid, lease in self._member_table.leases().items()
-            }
-            incarnations.update([self._own_incarnation()])
-            await self._insist(
-                ShutdownRequest(self._new_id(), incarnations).put().begin(self._engine)
-            )
-
-    async def _insist(self, begin: Begin) -> None:
-        while not self._conditions.ended and any(await carry_out(begin)):
-            await self._conditions.until(lambda: False, RENEW_S)
-
-
 def shutdown_request(store: SystemStore) -> ShutdownRequest | None:
     """Return the request, None when there is none."""
     value = store.system_get(SHUTDOWN)
@@ -137,12 +82,44 @@ def end_of_request() -> Put:
     return Put(SHUTDOWN, None)
 
 
+async def _request(membership: Membership) -> None:
+    """Make the cluster passive for the rest of its life and ask all members to stop.
+
+    Goes on until the log has taken both; the lock is done without after the patience. When this
+    member is asked to stop with the others already, nothing is left to do.
+    """
+    engine = membership.engine
+    async with contextlib.AsyncExitStack() as stack:
+        with contextlib.suppress(LockedError):
+            await stack.enter_async_context(
+                membership.locks.hold(CHANGE, "shutdown", CLUSTER_STOP_PATIENCE_S)
+            )
+        request = shutdown_request(engine)
+        if request is not None and request.includes(*membership.own_incarnation()):
+            return
+        await _insist(
+            membership,
+            lambda done: engine.change_cluster_state(ClusterState.PASSIVE, done, transient=True),
+        )
+        # Those that are about to join as well: no other member would be left for them.
+        leases = membership.member_table.leases()
+        incarnations = {uuid: lease.incarnation for uuid, lease in leases.items()}
+        incarnations.update([membership.own_incarnation()])
+        made = ShutdownRequest(membership.new_id(), incarnations)
+        await _insist(membership, made.put().begin(engine))
+
+
+async def _insist(membership: Membership, begin: Begin) -> None:
+    while not membership.conditions.ended and any(await carry_out(begin)):
+        await membership.conditions.until(lambda: False, RENEW_S)
+
+
 async def stop_all(member: StoppingMember, membership: Membership) -> None:
     """Ask all members to stop; this one stops whatever the others do."""
     asked = False
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
-            await membership.shutdowns.request(CLUSTER_STOP_PATIENCE_S)
+            await _request(membership)
             asked = True
             await member.wait_for_stop()
     if not asked:
