@@ -9,6 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.cluster.membership.shutdowns import StoppingMember
 from grid_member.cluster.values.system_store import put_all
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
@@ -16,12 +17,10 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.cluster.management.management import Management
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
-    from grid_member.cluster.values.operations import Operations
     from grid_member.cluster.values.system_store import Put
     from grid_member.engine.replicas.departure import Evacuation
-    from grid_member.engine.state.system import SystemStore
 
 KIND: Final = "migration"
 _log: Final = logging.getLogger("grid.member")
@@ -34,31 +33,12 @@ class LeavingEngine(Protocol):
         """Move everything to the others; return when nothing is here any more."""
 
 
-class NotedOperations(Protocol):
-    """Where the way out is noted as an operation."""
-
-    @property
-    def operations(self) -> Operations:
-        """The long operations of the cluster."""
-
-    @property
-    def store(self) -> SystemStore:
-        """Where they are kept."""
-
-
-class LeavingMember(Protocol):
+class LeavingMember(StoppingMember, Protocol):
     """The member as its way out needs it."""
 
     @property
-    def management(self) -> NotedOperations:
-        """Made after the member."""
-
-    @property
-    def shutdown_marker(self) -> ShutdownMarker:
-        """What keeps the member down when something starts it again."""
-
-    def request_stop(self) -> None:
-        """Stop the member."""
+    def management(self) -> Management:
+        """Made after the member; the way out is noted as one of its operations."""
 
 
 class MemberDeparture:
@@ -67,7 +47,6 @@ class MemberDeparture:
     def __init__(
         self, engine: LeavingEngine, member: LeavingMember, membership: Membership
     ) -> None:
-        """Begin nothing."""
         self._engine = engine
         self._member = member
         self._membership = membership

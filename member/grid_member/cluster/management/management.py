@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp.subsystem import CpCalls
     from grid_member.cluster.management.config_changes import ConfigSource
     from grid_member.cluster.management.departure import MemberDeparture
+    from grid_member.cluster.membership.documents import MemberDocument
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.persistence import Persistence
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine
@@ -57,6 +59,13 @@ class ManagedMember(Protocol):
     def engine(self) -> Engine:
         """Knows the member's UUID, once it is open."""
 
+    @property
+    def membership(self) -> Membership | None:
+        """None: the member is alone."""
+
+    def members(self) -> list[MemberDocument]:
+        """Return the members in join order."""
+
 
 class Management:
     """The management side of one member. All of it belongs to one event loop."""
@@ -76,17 +85,10 @@ class Management:
         clock_ms: Clock = wall_clock_ms,
         log_levels: LogLevels | None = None,
     ) -> None:
-        """Take what the calls need.
+        """Begin nothing yet.
 
-        Args:
-            member: whose calls these are.
-            engine: keeps what they change and tells what it holds.
-            extend: makes a configuration with more maps and queues take effect.
-            source: what the member was started with, None without a file.
-            join_members: the configured TCP/IP members, None when that join is off.
-            cp: whether there is a CP subsystem; several members have another one.
-            clock_ms: milliseconds since the epoch.
-            log_levels: changes the log level; that of the loggers `grid` by default.
+        Extend makes a configuration with more maps and queues take effect, source is None without
+        a file, join_members None without a TCP/IP join, and log_levels that of the loggers `grid`.
         """
         self.store: SystemStore = engine
         self.usage: UsageSource = engine

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from grid_member.cluster.membership.documents import MemberDocument
-    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.management.management import ManagedMember
     from grid_member.config.model.member import MemberConfig
 
 _NO_LIMIT: Final = 2**31 - 1
@@ -74,22 +73,7 @@ class UsageDocument(TypedDict):
     members: list[MemberUsageDocument]
 
 
-class MemberOfCluster(Protocol):
-    """The member as the document needs it."""
-
-    @property
-    def config(self) -> MemberConfig:
-        """The member's configuration, with what was added to it."""
-
-    @property
-    def membership(self) -> Membership | None:
-        """None: the member is alone."""
-
-    def members(self) -> list[MemberDocument]:
-        """Return the members in join order."""
-
-
-async def usage_document(source: UsageSource, member: MemberOfCluster) -> UsageDocument | Refused:
+async def usage_document(source: UsageSource, member: ManagedMember) -> UsageDocument | Refused:
     """Return what the cluster holds; of other members' disks, what those told last."""
     config = member.config
     found = await source.cluster_usage()
@@ -129,12 +113,12 @@ def _structures(found: Iterable[StructureUsage], config: MemberConfig) -> list[S
 
 def _configured_structures(config: MemberConfig) -> Iterator[StructureUsage]:
     # What a wildcard stands for is known only once there is such a structure.
-    for name in config.maps:
-        if WILDCARD not in name:
-            yield StructureUsage("map", name, 0, 0)
-    for name in config.queues:
-        if WILDCARD not in name:
-            yield StructureUsage("queue", name, 0, 0)
+    kinds: tuple[tuple[StructureKind, Iterable[str]], ...] = (
+        ("map", config.maps),
+        ("queue", config.queues),
+    )
+    for kind, names in kinds:
+        yield from (StructureUsage(kind, name, 0, 0) for name in names if WILDCARD not in name)
 
 
 def _structure(held: StructureUsage, config: MemberConfig) -> StructureDocument:
