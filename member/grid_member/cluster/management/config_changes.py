@@ -17,15 +17,7 @@ from grid_member.config.load import config_from, raise_problems, read_document, 
 from grid_member.config.model.member import MapConfig
 from grid_member.config.names import ambiguous, find, shadowed_names
 from grid_member.config.overrides import apply_overrides
-from grid_member.config.tree import (
-    NOWHERE,
-    ConfigError,
-    Node,
-    Problem,
-    Scalar,
-    Section,
-    SourcePosition,
-)
+from grid_member.config.tree import ConfigError, Node, Problem, Section, SourcePosition
 from grid_member.config.validate import collect
 
 if TYPE_CHECKING:
@@ -42,7 +34,6 @@ MAX_ADDED_BLOCKS: Final = 1000
 SECTIONS: Final = ("map", "queue")
 """The elements whose blocks can be added."""
 _PREFIX: Final = "config/"
-_PERSISTENCE: Final = "persistence"
 _BACKUP_COUNT: Final = "backup-count"
 _ASYNC_BACKUP_COUNT: Final = "async-backup-count"
 _BACKUPS: Final = 1
@@ -132,14 +123,10 @@ class ConfigChanges:
         held: Callable[[], Iterable[tuple[str, str]]],
         source: ConfigSource | None,
     ) -> None:
-        """Take the ways to the configuration that the member runs with.
+        """Change nothing yet.
 
-        Args:
-            store: keeps what was added.
-            present: returns the configuration as it is now.
-            extend: makes the same one with more maps and queues take effect.
-            held: returns section and name of the maps and queues that hold anything.
-            source: what the member was started with, None without a file.
+        Extend makes the configuration with more maps and queues take effect, held returns section
+        and name of those that hold anything, and source is None without a file.
         """
         self._store = store
         self._present = present
@@ -270,8 +257,9 @@ def read_blocks(
         root = apply_overrides(root, environment).root
     except ConfigError as error:
         problems += error.problems
-    problems += collect(root, environment).problems
-    found = collect(_with_persistence(root, persistence), environment)
+    found = collect(root, environment)
+    problems, found.problems = [*problems, *found.problems], []
+    found.values["persistence", "enabled"] = persistence
     config = member_config(found, Path())
     # One mistake is told once: what the syntax could not read is missing for the table as well.
     told = {(problem.place, problem.path) for problem in problems}
@@ -293,31 +281,10 @@ def _block_count(root: Node) -> int:
 
 
 def _read_stored(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
-    config = config_from({**tree, _PERSISTENCE: {"enabled": persistence}}, {})
+    config = config_from({**tree, "persistence": {"enabled": persistence}}, {})
     maps = [Block("map", name, block, {}) for name, block in config.maps.items()]
     queues = [Block("queue", name, block, {}) for name, block in config.queues.items()]
     return [*maps, *queues]
-
-
-def _with_persistence(root: Node, persistence: bool) -> Node:
-    if not isinstance(root, Section):
-        return root
-    written = root.children.get(_PERSISTENCE)
-    enabled = Scalar(NOWHERE, "true" if persistence else "false")
-    children: dict[str, Node] = {}
-    names: dict[str, SourcePosition] = {}
-    if isinstance(written, Section):
-        children, names = dict(written.children), dict(written.names)
-    elif isinstance(written, Scalar) and written.text is not None:
-        return root
-    children["enabled"], names["enabled"] = enabled, NOWHERE
-    section = Section(written.place if written else NOWHERE, children, names)
-    where = root.names.get(_PERSISTENCE, NOWHERE)
-    return Section(
-        root.place,
-        {**root.children, _PERSISTENCE: section},
-        {**root.names, _PERSISTENCE: where},
-    )
 
 
 def _blocks(config: MemberConfig, found: Values) -> list[Block]:

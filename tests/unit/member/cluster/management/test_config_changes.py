@@ -338,9 +338,15 @@ async def test_blocks_follow_the_member_s_persistence(
     assert (await managed.call(config_upload, text)).status == 200
     off = "grid: {persistence: {enabled: false}, map: {m5: {data-persistence: {enabled: true}}}}"
     assert (await managed.call(config_upload, off)).status == 200
+    # What a section that is off says of elements that are not supported has no effect.
+    within = "persistence: {enabled: false, encryption-at-rest: {enabled: true}}"
+    assert (
+        await managed.call(config_upload, f"grid: {{{within}, map: {{m6: {{}}}}}}")
+    ).status == 200
     maps = managed.member.config.maps
     assert (maps["m3"], maps["m4"]) == (MapConfig(True, False), MapConfig(True, True))
     assert maps["m5"].persistent
+    assert maps["m6"].persistent
     managed.member.phase = Phase.STARTING
 
 
