@@ -65,8 +65,7 @@ class Heartbeat:
     @property
     def has_lease(self) -> bool:
         """Whether this incarnation has a lease."""
-        lease = self._member_table.lease(self._engine.member_uuid)
-        return lease is not None and lease.incarnation == self.incarnation
+        return self._member_table.has_lease(self._engine.member_uuid, self.incarnation)
 
     def beat_when_due(self) -> None:
         """Send a heartbeat when one is due."""

@@ -78,8 +78,7 @@ class Locks:
         for key, value in self._store.system_items(f"{LOCK}{name}/"):
             content = json.loads(value)
             uuid, incarnation = _uuid_of(key), str(content["life"])
-            lease = self._member_table.lease(uuid)
-            if lease is not None and lease.incarnation == incarnation:
+            if self._member_table.has_lease(uuid, incarnation):
                 found.append(Contender(uuid, incarnation, str(content["purpose"])))
         return found
 
@@ -139,8 +138,7 @@ class Locks:
         if self._others(name) or self._store.system_get(self._attempts[name] or "") is None:
             return False
         uuid, present = self._own_incarnation()
-        lease = self._member_table.lease(uuid)
-        return lease is not None and lease.incarnation == incarnation == present
+        return incarnation == present and self._member_table.has_lease(uuid, incarnation)
 
     def _others(self, name: str) -> list[str]:
         own = self._own_incarnation()[0]

@@ -126,6 +126,11 @@ class MemberTable:
         value = self._store.system_get(LEASE + uuid)
         return None if value is None else _read_lease(value)
 
+    def has_lease(self, uuid: str, incarnation: str) -> bool:
+        """Tell whether an incarnation of a member goes on."""
+        lease = self.lease(uuid)
+        return lease is not None and lease.incarnation == incarnation
+
     def _records(self, prefix: str) -> list[MemberRecord]:
         return [_read_record(value) for _, value in self._store.system_items(prefix)]
 

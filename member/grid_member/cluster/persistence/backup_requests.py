@@ -147,13 +147,10 @@ class LiteBackups(Backups):
             return refused
 
         def is_gone() -> bool:
-            lease, incarnation = (
-                membership.member_table.lease(maker.uuid),
-                store.system_get(request.acceptance),
-            )
-            return lease is None or (
-                incarnation is not None and incarnation.decode() != lease.incarnation
-            )
+            incarnation = store.system_get(request.acceptance)
+            if incarnation is None:
+                return membership.member_table.lease(maker.uuid) is None
+            return not membership.member_table.has_lease(maker.uuid, incarnation.decode())
 
         def is_in_vain() -> bool:
             return is_gone() or _is_interrupted(membership, requests)
@@ -183,8 +180,7 @@ class LiteBackups(Backups):
         """Return what the order to the maker came to, for as long as that incarnation lasts."""
 
         def is_gone() -> bool:
-            lease = membership.member_table.lease(maker.uuid)
-            return lease is None or lease.incarnation != incarnation
+            return not membership.member_table.has_lease(maker.uuid, incarnation)
 
         await membership.conditions.until(
             lambda: self._result(membership, request) is not None or is_gone(), LOST_S
@@ -255,10 +251,8 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 
 async def _serve(membership: Membership, backups: Backups, request: BackupRequest) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
-    incarnation, kept = (
-        membership.heartbeat.incarnation,
-        _unpack(membership.engine.system_get(request.key)),
-    )
+    incarnation = membership.heartbeat.incarnation
+    kept = _unpack(membership.engine.system_get(request.key))
     # With an outcome the same call was carried out elsewhere: who asked first has died.
     unwanted = request.lasting_keys if kept is None else request.lasting_keys | {kept.key}
 

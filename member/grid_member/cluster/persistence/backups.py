@@ -97,17 +97,7 @@ class Backups:
         backup_dir: Path | None,
         membership: Membership | None = None,
     ) -> None:
-        """Make none yet.
-
-        Args:
-            source: whose data it is.
-            store: where the operations are noted.
-            operations: the long operations of the cluster.
-            clock_ms: milliseconds since the epoch.
-            directory: the member's base directory; None when persistence is off.
-            backup_dir: where backups are; None when that is not configured.
-            membership: this member among several; None when it is alone.
-        """
+        """Make none yet; directory is the base directory, None when persistence is off."""
         self._source = source
         self._store = store
         self._operations = operations

@@ -53,34 +53,23 @@ def make_persistence(
 ) -> Persistence:
     """Return the persistence actions of a member that has not begun to start.
 
-    Args:
-        config: the member's; `data_directory` is None when persistence is off.
-        source: holds the data.
-        store: where backups are noted.
-        operations: the long operations of the cluster.
-        clock_ms: milliseconds since the epoch.
-        start_engine: opens the store; may be called again when it failed.
-        membership: this member among several; None when it is alone.
-        waiting: the engine of one of several members; None when it is alone.
+    The call start_engine is made again after a failure. A member that is alone has no membership,
+    and no engine that is waiting.
     """
     directory, persistence = config.data_directory, config.persistence
     several = config.cluster is not None
 
     starts = StartCalls(directory, clock_ms)
 
-    async def restored_store(directory: Path) -> None:
+    async def open_store() -> None:
         ended = operations.early(RESTORE)
-        if await asyncio.to_thread(_prepare, directory, persistence, several):
+        if directory is not None and await asyncio.to_thread(
+            _prepare, directory, persistence, several
+        ):
             ended(None)
         await start_engine()
-        if source.imported:
+        if directory is not None and source.imported:
             ended(None)
-
-    async def open_store() -> None:
-        if directory is not None:
-            await restored_store(directory)
-        else:
-            await start_engine()
         await asyncio.to_thread(starts.load)
 
     lite = membership is not None and membership.lite

@@ -83,29 +83,20 @@ class OpenFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class ForceRequest:
-    """Somebody wants the stored data deleted."""
+class RecoveryRequest:
+    """A caller wants the stored data deleted, or the start to go on with what is left."""
 
     call: int
+    forced: bool
+    """Whether the data is to be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartialRequest:
-    """Somebody wants to go on with what is left."""
+class RecoveryEnd:
+    """There is another store in the place of the damaged one, or that is as it was."""
 
-    call: int
-
-
-@dataclass(frozen=True, slots=True)
-class RecoverySuccess:
-    """There is another store in the place of the damaged one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryFailure:
-    """The damaged store is as it was."""
-
-    problem: str
+    problem: str | None = None
+    """Why the store is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +110,7 @@ class StopRequest:
 
 
 Event: TypeAlias = (
-    OpenSuccess
-    | OpenFailure
-    | ForceRequest
-    | PartialRequest
-    | RecoverySuccess
-    | RecoveryFailure
-    | DeadlinePassed
-    | StopRequest
+    OpenSuccess | OpenFailure | RecoveryRequest | RecoveryEnd | DeadlinePassed | StopRequest
 )
 
 
@@ -159,7 +143,7 @@ Step: TypeAlias = tuple[RecoveryState, tuple[Effect, ...]]
 def step(state: RecoveryState, event: Event) -> Step:
     """Return the next state and what to do, in that order."""
     match event:
-        case ForceRequest() | PartialRequest():
+        case RecoveryRequest():
             return _take_request(state, event)
         case DeadlinePassed():
             return _finish(replace(state, is_late=True), RecoveryAction.GIVE_UP)
@@ -167,8 +151,8 @@ def step(state: RecoveryState, event: Event) -> Step:
             return _finish(replace(state, stopping=True), RecoveryAction.LEAVE)
         case _ if state.stage is RecoveryStage.OPENING:
             return _while_opening(state, event)
-        case RecoverySuccess() | RecoveryFailure() if state.stage in _WORKING:
-            return _finish_work(state, event)
+        case RecoveryEnd() if state.stage in _WORKING:
+            return _finish_work(state, event.problem)
     return state, ()
 
 
@@ -179,7 +163,7 @@ def _finish(state: RecoveryState, end: RecoveryAction) -> Step:
     return state, ()
 
 
-def _take_request(state: RecoveryState, event: ForceRequest | PartialRequest) -> Step:
+def _take_request(state: RecoveryState, event: RecoveryRequest) -> Step:
     refused = {
         RecoveryStage.OPENING: _LOADING,
         RecoveryStage.RUNNING: HEALTHY,
@@ -187,14 +171,13 @@ def _take_request(state: RecoveryState, event: ForceRequest | PartialRequest) ->
         RecoveryStage.WIPING: UNDER_WAY,
         RecoveryStage.ENDED: STOPPING,
     }.get(state.stage)
-    forced = isinstance(event, ForceRequest)
-    if refused is None and not forced and not state.partial:
+    if refused is None and not event.forced and not state.partial:
         refused = NOT_PARTIAL
     if refused is not None:
         return state, (CallAnswer(event.call, refused),)
-    stage = RecoveryStage.WIPING if forced else RecoveryStage.SALVAGING
+    stage = RecoveryStage.WIPING if event.forced else RecoveryStage.SALVAGING
     begun = replace(state, stage=stage, request=event.call)
-    return begun, (RecoveryAction.WIPE if forced else RecoveryAction.SALVAGE,)
+    return begun, (RecoveryAction.WIPE if event.forced else RecoveryAction.SALVAGE,)
 
 
 def _while_opening(state: RecoveryState, event: Event) -> Step:
@@ -212,8 +195,7 @@ def _while_opening(state: RecoveryState, event: Event) -> Step:
     return state, ()
 
 
-def _finish_work(state: RecoveryState, event: RecoverySuccess | RecoveryFailure) -> Step:
-    problem = event.problem if isinstance(event, RecoveryFailure) else None
+def _finish_work(state: RecoveryState, problem: str | None) -> Step:
     replies = () if state.request is None else (CallAnswer(state.request, problem),)
     rested = replace(state, request=None)
     if state.stopping:

@@ -74,15 +74,7 @@ class ClusterRecovery(StoreRecovery):
         policy: str,
         stored: bool,
     ) -> None:
-        """Begin nothing yet.
-
-        Args:
-            open_store: joins the others and replays what they hold.
-            engine: what waits meanwhile.
-            early: notes a recovery for the history.
-            policy: the configured recovery policy.
-            stored: whether the members keep their data on disk.
-        """
+        """Begin nothing yet; stored tells whether the members keep their data on disk."""
         # Without a store there is no damage that is waited about.
         super().__init__(open_store, None, early, policy=policy, timeout_s=0)
         self._engine = engine

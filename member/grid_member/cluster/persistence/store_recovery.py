@@ -14,15 +14,13 @@ from grid_member.cluster.persistence.recovery import (
     DeadlinePassed,
     Effect,
     Event,
-    ForceRequest,
     OpenFailure,
     OpenSuccess,
-    PartialRequest,
     RecoveryAction,
-    RecoveryFailure,
+    RecoveryEnd,
+    RecoveryRequest,
     RecoveryStage,
     RecoveryState,
-    RecoverySuccess,
     StopRequest,
     step,
 )
@@ -95,12 +93,8 @@ class StoreRecovery:
     ) -> None:
         """Begin nothing yet.
 
-        Args:
-            open_store: opens the store and replays it; may be called again when it failed.
-            store: what to recover; None when nothing is stored.
-            early: notes a recovery for the history.
-            policy: the configured recovery policy.
-            timeout_s: how long a damaged store waits for somebody to say what to do.
+        The call open_store is made again after a failure; store is None when nothing is stored;
+        early notes a recovery for the history; timeout_s is how long a damaged store waits.
         """
         self._open_store = open_store
         self._store = store
@@ -146,22 +140,20 @@ class StoreRecovery:
 
         What is done to the store is done inside of around, on a thread.
         """
-        return await self._ask(ForceRequest, around)
+        return await self._ask(True, around)
 
     async def partial_start(self, around: Around | None = None) -> str | None:
         """Go on with what is left of a damaged store; return why that is not done, or None."""
-        return await self._ask(PartialRequest, around)
+        return await self._ask(False, around)
 
-    async def _ask(
-        self, asked: Callable[[int], ForceRequest | PartialRequest], around: Around | None
-    ) -> str | None:
+    async def _ask(self, forced: bool, around: Around | None) -> str | None:
         if self._store is None:
             return OFF
         self._last_call += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._calls[self._last_call] = answer
         self._around[self._last_call] = around or plainly
-        self._post(asked(self._last_call))
+        self._post(RecoveryRequest(self._last_call, forced))
         return await answer
 
     def _post(self, event: Event) -> None:
@@ -232,7 +224,7 @@ class StoreRecovery:
             log_event(_log, logging.ERROR, "recovery failed", error=type(error).__name__)
             problem = "unexpected error: see the log"
         ended(problem)
-        self._post(RecoverySuccess() if problem is None else RecoveryFailure(problem))
+        self._post(RecoveryEnd(problem))
 
 
 def plainly(work: Callable[[], None]) -> None:

@@ -18,15 +18,13 @@ from grid_member.cluster.persistence.recovery import (
     DeadlinePassed,
     Effect,
     Event,
-    ForceRequest,
     OpenFailure,
     OpenSuccess,
-    PartialRequest,
     RecoveryAction,
-    RecoveryFailure,
+    RecoveryEnd,
+    RecoveryRequest,
     RecoveryStage,
     RecoveryState,
-    RecoverySuccess,
     StopRequest,
     step,
 )
@@ -72,13 +70,13 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     "stopped, but opened": (True, [StopRequest(), OpenSuccess()], RecoveryStage.RUNNING, []),
     "forced": (
         False,
-        [DAMAGED, ForceRequest(1), RecoverySuccess(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, True), RecoveryEnd(), OpenSuccess()],
         RecoveryStage.RUNNING,
         [RecoveryAction.START_CLOCK, RecoveryAction.WIPE, CallAnswer(1, None), RecoveryAction.OPEN],
     ),
     "partial": (
         True,
-        [DAMAGED, PartialRequest(1), RecoverySuccess(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, False), RecoveryEnd(), OpenSuccess()],
         RecoveryStage.RUNNING,
         [
             RecoveryAction.START_CLOCK,
@@ -91,10 +89,10 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
         True,
         [
             DAMAGED,
-            PartialRequest(1),
-            RecoveryFailure("nothing"),
-            ForceRequest(2),
-            RecoverySuccess(),
+            RecoveryRequest(1, False),
+            RecoveryEnd("nothing"),
+            RecoveryRequest(2, True),
+            RecoveryEnd(),
         ],
         RecoveryStage.OPENING,
         [
@@ -108,7 +106,7 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     ),
     "time is over in the middle": (
         True,
-        [DAMAGED, PartialRequest(1), DeadlinePassed(), RecoverySuccess(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, False), DeadlinePassed(), RecoveryEnd(), OpenSuccess()],
         RecoveryStage.RUNNING,
         [
             RecoveryAction.START_CLOCK,
@@ -119,7 +117,7 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     ),
     "time is over in the middle, in vain": (
         True,
-        [DAMAGED, PartialRequest(1), DeadlinePassed(), RecoveryFailure("no")],
+        [DAMAGED, RecoveryRequest(1, False), DeadlinePassed(), RecoveryEnd("no")],
         RecoveryStage.ENDED,
         [
             RecoveryAction.START_CLOCK,
@@ -130,7 +128,7 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     ),
     "stop in the middle": (
         True,
-        [DAMAGED, ForceRequest(1), StopRequest(), RecoverySuccess()],
+        [DAMAGED, RecoveryRequest(1, True), StopRequest(), RecoveryEnd()],
         RecoveryStage.ENDED,
         [
             RecoveryAction.START_CLOCK,
@@ -141,7 +139,7 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     ),
     "damaged again": (
         True,
-        [DAMAGED, PartialRequest(1), RecoverySuccess(), DAMAGED],
+        [DAMAGED, RecoveryRequest(1, False), RecoveryEnd(), DAMAGED],
         RecoveryStage.WAITING,
         [
             RecoveryAction.START_CLOCK,
@@ -171,14 +169,14 @@ def test_a_start(case: str) -> None:
 REFUSALS: dict[str, tuple[list[Event], str]] = {
     "loading": ([], "is being loaded"),
     "running": ([OpenSuccess()], "healthy and in use"),
-    "salvaging": ([DAMAGED, PartialRequest(1)], "another recovery is under way"),
-    "wiping": ([DAMAGED, ForceRequest(1)], "another recovery is under way"),
+    "salvaging": ([DAMAGED, RecoveryRequest(1, False)], "another recovery is under way"),
+    "wiping": ([DAMAGED, RecoveryRequest(1, True)], "another recovery is under way"),
     "ended": ([DAMAGED, DeadlinePassed()], "is stopping"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-@pytest.mark.parametrize("asked", [ForceRequest(7), PartialRequest(7)])
+@pytest.mark.parametrize("asked", [RecoveryRequest(7, True), RecoveryRequest(7, False)])
 def test_the_wrong_moment(case: str, asked: Event) -> None:
     events, problem = REFUSALS[case]
     before, _ = run(True, events)
@@ -192,7 +190,7 @@ def test_the_wrong_moment(case: str, asked: Event) -> None:
 
 def test_a_policy_of_full_recovery_only() -> None:
     state, _ = run(False, [DAMAGED])
-    after, effects = step(state, PartialRequest(7))
+    after, effects = step(state, RecoveryRequest(7, False))
     assert after == state
     (reply,) = effects
     assert isinstance(reply, CallAnswer)
@@ -206,21 +204,21 @@ def test_any_order_of_events(seed: int) -> None:
     state, replied = RecoveryState(chance.random() < 0.5), list[int]()
     for call in range(60):
         makers: list[Callable[[], Event]] = [DeadlinePassed, StopRequest] * (chance.random() < 0.1)
-        makers += [partial(ForceRequest, call), partial(PartialRequest, call)]
+        makers += [partial(RecoveryRequest, call, forced) for forced in (True, False)]
         if state.stage is RecoveryStage.OPENING:
             makers += [OpenSuccess] * (chance.random() < 0.2) + [lambda: DAMAGED]
         elif state.stage in (RecoveryStage.SALVAGING, RecoveryStage.WIPING):
-            makers += [RecoverySuccess, lambda: RecoveryFailure("no")]
+            makers += [RecoveryEnd, lambda: RecoveryEnd("no")]
         before, event = state, chance.choice(makers)()
         state, effects = step(state, event)
         replied += [effect.call for effect in effects if isinstance(effect, CallAnswer)]
         done = [effect for effect in effects if isinstance(effect, RecoveryAction)]
         if RecoveryAction.WIPE in done:
             assert before.stage is RecoveryStage.WAITING
-            assert isinstance(event, ForceRequest)
+            assert event == RecoveryRequest(call, True)
         if RecoveryAction.SALVAGE in done:
             assert before.stage is RecoveryStage.WAITING
-            assert isinstance(event, PartialRequest)
+            assert event == RecoveryRequest(call, False)
             assert state.partial
         if RecoveryAction.GIVE_UP in done or RecoveryAction.LEAVE in done:
             assert state.stage is RecoveryStage.ENDED
