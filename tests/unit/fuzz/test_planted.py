@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from grid_member.config import validate
-from grid_member.config.yaml import events
 from grid_member.http.fastpath import answers, connection, context, plain
 from grid_member.http.routes import calls
 from grid_member.http.wire import paths
@@ -139,8 +138,3 @@ def test_a_message_shows_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
         ("overrides", b"GRID_MEMBER_LOGGING_LEVEL=@SECRET@"),
     ):
         assert found(name, data) == "a message shows the value of a variable"
-
-
-def test_the_parsers_of_yaml_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "_READ_OTHERWISE", re.compile("[\ufeff]"))
-    assert "different" in found("yaml", b"grid:\n  a:\t1")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import yaml
 from yaml.reader import ReaderError
@@ -22,17 +23,11 @@ from grid_member.config.tree import (
     Section,
     SourcePosition,
 )
-from grid_member.config.yaml.events import (
-    DoubtError,
-    TextMark,
-    YamlSource,
-    quick_source,
-    slow_source,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_Mark: TypeAlias = "yaml.error.Mark | yaml._yaml.Mark | None"
 _QUOTED: Final = re.compile(r""" (?!'<|'\\t'|'[],:?}-]')('[^']*'|"[^"]*")""")
 """Something quoted in a message, but for the names and signs of the syntax itself, and a tab."""
 _NO_ANCHORS: Final = "anchors and aliases are not allowed, quote a text that begins with & or *"
@@ -52,37 +47,21 @@ def read_yaml(text: str, file: str) -> Document:
         ConfigError: not YAML, an anchor or alias (they can multiply a small file into a huge one),
             several documents, too deep, or another top element.
     """
-    return _read_quickly(text, file) or read_slowly(text, file)
-
-
-def _read_quickly(text: str, file: str) -> Document | None:
-    source = quick_source(text, file)
-    if source is None:
-        return None
-    try:
-        return _YamlReader(source).document()
-    except (yaml.YAMLError, UnicodeError, ConfigError, DoubtError):
-        # What is wrong is told as the Python parser tells it.
-        return None
-
-
-def read_slowly(text: str, file: str) -> Document:
-    """Do the same without libyaml."""
-    source = slow_source(text, file)
-    reader = _YamlReader(source)
+    # Not by libyaml, which reads some texts otherwise and tells of mistakes in other words.
+    reader = _YamlReader(yaml.parse(text, Loader=yaml.SafeLoader), file)
     try:
         return reader.document()
     except yaml.YAMLError as error:
-        problem = _syntax_problem(error, text, source)
+        problem = _syntax_problem(error, text, file)
         raise ConfigError([*reader.syntax_problems, problem]) from None
 
 
-def _syntax_problem(error: yaml.YAMLError, text: str, source: YamlSource) -> Problem:
+def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if isinstance(error, ReaderError):
         before = text[: error.position].split("\n")
-        place = SourcePosition(source.file, len(before), len(before[-1]) + 1)
+        place = SourcePosition(file, len(before), len(before[-1]) + 1)
         return Problem(place, "", "not YAML: a control character")
-    place = source.place(getattr(error, "problem_mark", None))
+    place = _place(file, getattr(error, "problem_mark", None))
     reason = str(getattr(error, "problem", None) or "cannot be read")
     if reason == _SECOND_DOCUMENT:
         return Problem(place, "", "one document is allowed")
@@ -90,10 +69,16 @@ def _syntax_problem(error: yaml.YAMLError, text: str, source: YamlSource) -> Pro
     return Problem(place, "", f"not YAML: {_QUOTED.sub('', reason)}")
 
 
-class _StopError(yaml.YAMLError):
-    """YAML that no parser refuses."""
+def _place(file: str, mark: _Mark) -> SourcePosition:
+    return (
+        SourcePosition(file, mark.line + 1, mark.column + 1) if mark else SourcePosition(file, 1, 1)
+    )
 
-    def __init__(self, problem: str, problem_mark: TextMark | None) -> None:
+
+class _StopError(yaml.YAMLError):
+    """YAML that the parser does not refuse."""
+
+    def __init__(self, problem: str, problem_mark: _Mark) -> None:
         super().__init__(problem)
         self.problem = problem
         self.problem_mark = problem_mark
@@ -102,9 +87,9 @@ class _StopError(yaml.YAMLError):
 class _YamlReader:
     """Makes nodes of the events of one document, not deeper than is sensible."""
 
-    def __init__(self, source: YamlSource) -> None:
-        self._events = source.events
-        self._place = source.place
+    def __init__(self, events: Iterator[yaml.Event], file: str) -> None:
+        self._events = events
+        self._place = functools.partial(_place, file)
         self._anchors: set[str] = set()
         self._depth = 0
         self._problems: list[Problem] = []
