@@ -41,7 +41,7 @@ def member_problem(text: str) -> str | None:
     host, _ = split_address(text)
     if "%" in host:
         return "has a zone, which other machines do not know: leave out the % and what follows it"
-    if _is_ip(host, 4) or _is_ip(host, 6):
+    if is_ip(host):
         found = ipaddress.ip_address(host)
         if found.is_unspecified or found.is_multicast or host == _BROADCAST:
             return "is not the address of one machine: write that of the member"
@@ -111,11 +111,11 @@ def _parts_problem(text: str) -> str | None:
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             return f"has brackets that do not fit: {_WRITE}"
-        if not _is_ip(host, 6):
+        if not is_ip(host, 6):
             return f"has brackets and no IPv6 address in them: {_WRITE}"
         return _port_problem(rest)
     if text.count(":") > 1:
-        return None if _is_ip(text, 6) else f"is no IPv6 address: {_WRITE}"
+        return None if is_ip(text, 6) else f"is no IPv6 address: {_WRITE}"
     host, _, _ = text.partition(":")
     return _host_problem(host) or _port_problem(text[len(host) :])
 
@@ -128,15 +128,17 @@ def _port_problem(text: str) -> str | None:
 
 
 def _host_problem(host: str) -> str | None:
-    if _NUMERIC.fullmatch(host) and not _is_ip(host, 4):
+    if _NUMERIC.fullmatch(host) and not is_ip(host, 4):
         return "ends in a number and is no IPv4 address, which has four from 0 to 255"
     if len(host) <= MAX_HOST_CHARACTERS and _HOST.fullmatch(host):
         return None
     return f"is neither an IP address nor a host name: {_WRITE}"
 
 
-def _is_ip(text: str, version: int) -> bool:
+def is_ip(text: str, *versions: int) -> bool:
+    """Tell whether a text is an IP address, of one of the versions if any are given."""
     try:
-        return ipaddress.ip_address(text).version == version
+        found = ipaddress.ip_address(text).version
     except ValueError:
         return False
+    return not versions or found in versions

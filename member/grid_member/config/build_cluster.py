@@ -12,13 +12,10 @@ from grid_member.config.model.cluster import (
     MEMBERS_PORT_OFFSET,
     ClusterConfig,
 )
-from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.config.settings.setting import MAX_CLUSTER_BACKUPS_MEMBERS, MAX_PORT
 from grid_member.config.settings.shape import path_text
 
 if TYPE_CHECKING:
-    from pathlib import Path as FilePath
-
     from grid_member.config.build_network import ListenerSettings, MembersListenerSettings
     from grid_member.config.build_security import Realms
     from grid_member.config.model.member import ListenerConfig, User
@@ -38,7 +35,6 @@ MAX_CLUSTER_VALUE_BYTES: Final = 60 << 20
 _VALUE_BYTES: Final[Path] = ("limits", "value-bytes")
 _LITE: Final[Path] = ("lite-member", "enabled")
 _DEFAULT_BACKUPS: Final = 1
-_TLS_FILES: Final = ("certificate-file", "key-file", "ca-file")
 
 
 def cluster_config(
@@ -147,30 +143,6 @@ def rest_of_several(
     count = next(n for n in range(1, MAX_PORT) if rest.port + n not in listed)
     count = min(rest.port_count, count)
     return replace(rest, auto_increment=count > 1, port_count=count)
-
-
-def members_tls(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
-    """Return the `ssl` element of the members' port, None when off. Notes problems in found.
-
-    Args:
-        values: the document.
-        section: the path of `ssl`.
-        directory: what relative files are relative to.
-    """
-    if not values.flag((*section, "enabled")):
-        return None
-    files = [values.text((*section, name)) for name in _TLS_FILES]
-    for name, file in zip(_TLS_FILES, files, strict=True):
-        if file is None:
-            values.complain(section, f"needs a {name} when enabled")
-    certificate, key, authorities = (directory / (file or "") for file in files)
-    return TlsConfig(
-        setting=path_text(section),
-        certificate=certificate,
-        key=key,
-        client_certificates=ClientCertificates.REQUIRED,
-        client_ca=authorities,
-    )
 
 
 def _check_port(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +9,11 @@ from grid_member.config.addresses import (
     ADDRESS_FORMS,
     MAX_ADDRESSES,
     is_address,
+    is_ip,
     is_pattern,
     member_problem,
 )
-from grid_member.config.build_cluster import members_tls
-from grid_member.config.build_security import tls_config
+from grid_member.config.build_security import members_tls, tls_config
 from grid_member.config.model.member import (
     ALL_GROUPS,
     DEFAULT_GROUPS,
@@ -111,9 +110,7 @@ class _Network:
         management = self._listener((*_MANAGEMENT, "port"), _MANAGEMENT, interfaces)
         listeners = ListenerSettings(
             rest if values.flag((*_REST, "enabled")) else None,
-            self._guard(management, _MANAGEMENT)
-            if values.flag((*_MANAGEMENT, "enabled"))
-            else None,
+            self._guard(management, _MANAGEMENT, values.flag((*_MANAGEMENT, "enabled"))),
             self._public_address(_NETWORK),
             self._join_members(_NETWORK),
             self._members(_NETWORK, _CLUSTER, (*_NETWORK, "interfaces"), interfaces),
@@ -140,9 +137,7 @@ class _Network:
             return ListenerSettings()
         listeners = ListenerSettings(
             rest if values.is_written(_REST_ENDPOINT) else None,
-            self._guard(management, _MANAGEMENT_ENDPOINT)
-            if values.is_written(_MANAGEMENT_ENDPOINT)
-            else None,
+            self._guard(management, _MANAGEMENT_ENDPOINT, values.is_written(_MANAGEMENT_ENDPOINT)),
             public_address,
             join_members,
             members,
@@ -156,16 +151,8 @@ class _Network:
         """Add the listener of `metrics`; off, it is checked and left out."""
         values = self._values
         port: Path = (*_METRICS, "port")
-        metrics = ListenerConfig(
-            port=values.number((*port, "port")),
-            auto_increment=values.flag((*port, "auto-increment")),
-            port_count=values.number((*port, "port-count")),
-            groups=frozenset(),
-            setting=path_text(_METRICS),
-            interfaces=self._interfaces((*_METRICS, "interfaces")),
-            port_setting=path_text(port),
-            metrics=True,
-        )
+        found = self._listener(port, _METRICS, self._interfaces((*_METRICS, "interfaces")))
+        metrics = replace(found, groups=frozenset(), metrics=True)
         if not values.flag((*_METRICS, "enabled")):
             return listeners
         for other in filter(None, (listeners.rest, listeners.management)):
@@ -184,11 +171,13 @@ class _Network:
             setting=path_text(section),
             interfaces=interfaces,
             port_setting=path_text(port),
-            tls=tls_config(values, _SSL[section], self._directory),
+            tls=tls_config(values, _SSL[section], self._directory) if section in _SSL else None,
         )
 
-    def _guard(self, listener: ListenerConfig, section: Path) -> ListenerConfig:
-        """Return the management listener with the users of its realm."""
+    def _guard(self, listener: ListenerConfig, section: Path, on: bool) -> ListenerConfig | None:
+        """Return the management listener with the users of its realm, None when it is off."""
+        if not on:
+            return None
         realm = self._values.text((*section, "realm"))
         if realm is None:
             self._values.complain(section, "needs a realm: the name of one of security.realms")
@@ -203,24 +192,19 @@ class _Network:
 
     def _interfaces(self, section: Path) -> tuple[str, ...]:
         base: Path = (*section, "interfaces")
-        listed = [
-            (path, str(self._values.values[path]))
-            for path in ((*base, index) for index in self._values.children(base))
-            if path in self._values.values
-        ]
+        paths = [(*base, index) for index in self._values.children(base)]
+        values = self._values.values
+        listed = [(path, str(values[path])) for path in paths if path in values]
         enabled = self._values.flag((*section, "enabled"))
         for path, address in listed:
-            if enabled or not is_pattern(address):
-                self._check_interface(path, address)
+            if address == _ANY_ADDRESS or is_ip(address) or (is_pattern(address) and not enabled):
+                continue
+            self._values.complain(path, "must be an IP address or * for any")
         if not enabled:
             return (_ANY_ADDRESS,)
         if not self._values.is_written((*base, 0)):
             self._values.complain(section, "is enabled and lists no interface")
         return tuple(address for _, address in listed)
-
-    def _check_interface(self, path: Path, address: str) -> None:
-        if address != _ANY_ADDRESS and not _is_address(address):
-            self._values.complain(path, "must be an IP address or * for any")
 
     def _public_address(self, section: Path) -> str | None:
         path: Path = (*section, "public-address")
@@ -291,11 +275,3 @@ def _group(name: str, exact: bool) -> EndpointGroup | None:
         return groups.get(name)
     plain = name.replace("_", "").upper()
     return next((g for known, g in groups.items() if known.replace("_", "") == plain), None)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

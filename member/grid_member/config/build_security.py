@@ -15,6 +15,7 @@ from grid_member.config.model.security import (
     SecurityConfig,
     TlsConfig,
 )
+from grid_member.config.settings.shape import path_text
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -35,6 +36,7 @@ ENDPOINT_PATHS: Final = (
 """Every path of the interface is one of these or below one: others in a list protect nothing."""
 _QUEUES: Final = ("grid", "rest", "queues")
 _SIZE: Final = "size"
+_KEY_PAIR: Final = ("certificate-file", "key-file")
 _MARKS: Final = frozenset("%?#*{}")
 """Characters that are meant as something else than themselves."""
 
@@ -161,19 +163,38 @@ def tls_config(values: Values, section: Path, directory: FilePath) -> TlsConfig 
         values.complain(path, "has no effect without client-certificates: optional or required")
     if not values.flag((*section, "enabled")):
         return None
-    files = [values.text((*section, name)) for name in ("certificate-file", "key-file")]
-    for name, file in zip(("certificate-file", "key-file"), files, strict=True):
-        if file is None:
-            values.complain(section, f"needs a {name} when enabled")
+    certificate, key = _files(values, section, directory, *_KEY_PAIR)
     return TlsConfig(
-        setting=".".join(map(str, section)),
-        certificate=directory / (files[0] or ""),
-        key=directory / (files[1] or ""),
+        setting=path_text(section),
+        certificate=certificate,
+        key=key,
         key_password=values.text((*section, "key-password")),
         minimum_version=values.text((*section, "minimum-version")) or "",
         client_certificates=mode,
         client_ca=None if authorities is None else directory / authorities,
     )
+
+
+def members_tls(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+    """Return the `ssl` element of the members' port, as `tls_config` does that of a listener."""
+    if not values.flag((*section, "enabled")):
+        return None
+    certificate, key, authorities = _files(values, section, directory, *_KEY_PAIR, "ca-file")
+    return TlsConfig(
+        setting=path_text(section),
+        certificate=certificate,
+        key=key,
+        client_certificates=ClientCertificates.REQUIRED,
+        client_ca=authorities,
+    )
+
+
+def _files(values: Values, section: Path, directory: FilePath, *names: str) -> list[FilePath]:
+    files = [values.text((*section, name)) for name in names]
+    for name, file in zip(names, files, strict=True):
+        if file is None:
+            values.complain(section, f"needs a {name} when enabled")
+    return [directory / (file or "") for file in files]
 
 
 def _protected_endpoints(values: Values) -> ProtectedEndpoints:
