@@ -14,7 +14,8 @@ from grid_member.config import convert as conversion
 from grid_member.config.load import is_xml, raise_problems, read_document, read_text
 from grid_member.config.overrides import apply_overrides, variables_used
 from grid_member.config.programmatic import Config
-from grid_member.config.schema.publication import json_schema, xml_schema
+from grid_member.config.schema.json_schema import json_schema
+from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.tree import ConfigError, Problem, SourcePosition
 from grid_member.config.validate import collect
 

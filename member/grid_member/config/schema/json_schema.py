@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -23,9 +24,12 @@ _NO_ITEMS: Final[Json] = {"type": "array", "maxItems": 0}
 _NO_CONTROL: Final = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]*$"
 
 
-def schema_of_yaml() -> dict[str, Json]:
-    """Return the schema; it knows elements, types and ranges, not what spans several elements."""
-    return {
+def json_schema() -> str:
+    """Return the JSON Schema (draft 2020-12) of configurations in YAML or JSON, as text.
+
+    It knows elements, types and ranges, not what spans several elements.
+    """
+    schema: dict[str, Json] = {
         "$schema": _DIALECT,
         "$id": "urn:grid:config:1:json",
         "title": "Configuration of a grid member",
@@ -50,6 +54,7 @@ def schema_of_yaml() -> dict[str, Json]:
             },
         },
     }
+    return json.dumps(schema, indent=2) + "\n"
 
 
 def _node(shape: Shape) -> dict[str, Json]:

@@ -6,13 +6,12 @@ tables in the manual, below docs/ unless told another directory.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.schema.json_schema import schema_of_yaml
+from grid_member.config.schema.json_schema import json_schema
 from grid_member.config.schema.table import fill_tables
-from grid_member.config.schema.xsd import schema_of_xml
+from grid_member.config.schema.xsd import xml_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,16 +20,6 @@ DIRECTORY: Final = Path("docs")
 JSON_SCHEMA: Final = Path("schema") / "grid-config-1.schema.json"
 XML_SCHEMA: Final = Path("schema") / "grid-config-1.xsd"
 MANUAL: Final = Path("configuration.md")
-
-
-def json_schema() -> str:
-    """Return the JSON Schema (draft 2020-12) of configurations in YAML or JSON, as text."""
-    return json.dumps(schema_of_yaml(), indent=2) + "\n"
-
-
-def xml_schema() -> str:
-    """Return the XML schema (XSD 1.0) of configurations in XML, as text."""
-    return schema_of_xml()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -20,8 +20,10 @@ _SCHEMA_NAMESPACE: Final = "http://www.w3.org/2001/XMLSchema"
 _ANYTHING: Final = r"[\s\S]*"
 
 
-def schema_of_xml() -> str:
-    """Return the schema as text; it knows elements, types and ranges, in their usual form.
+def xml_schema() -> str:
+    """Return the XML schema (XSD 1.0) of configurations in XML, as text.
+
+    It knows elements, types and ranges, in their usual form.
 
     What may be an attribute may be an element of the same name, as for the member itself.
     """

@@ -11,7 +11,8 @@ import pytest
 
 from grid_member.command.line import main
 from grid_member.config import ConfigError, parse_config
-from grid_member.config.schema.publication import json_schema, xml_schema
+from grid_member.config.schema.json_schema import json_schema
+from grid_member.config.schema.xsd import xml_schema
 from tests.unit.member.running import NETWORKS, configuration
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from xmlschema import XMLSchema10
 
 from grid_member.config import ConfigError, EndpointGroup, parse_config
 from grid_member.config.convert import convert
-from grid_member.config.schema.publication import json_schema, xml_schema
+from grid_member.config.schema.json_schema import json_schema
+from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.xml.forms import TOP_ELEMENT

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from grid_member.config import ConfigError, config_from, parse_config
 from grid_member.config.python_source import read_python
 from grid_member.config.schema import publication
+from grid_member.config.schema.json_schema import json_schema
+from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.write import write_xml, write_yaml
@@ -24,9 +26,9 @@ from tests.unit.member.config.trees import ENVIRONMENT, Tree, valid_trees
 
 DOCS = Path(__file__).parents[5] / "docs"
 FILES = [publication.JSON_SCHEMA, publication.XML_SCHEMA, publication.MANUAL]
-JSON_SCHEMA = json.loads(publication.json_schema())
+JSON_SCHEMA = json.loads(json_schema())
 OF_YAML = jsonschema.Draft202012Validator(JSON_SCHEMA)
-OF_XML = xmlschema.XMLSchema10(publication.xml_schema())
+OF_XML = xmlschema.XMLSchema10(xml_schema())
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)

@@ -10,6 +10,7 @@ import pytest
 import xmlschema
 
 from grid_member.config.schema import publication
+from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.setting import SettingKind
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from grid_member.config.settings.shape import Path as SettingPath
 
 MANUAL = (Path(__file__).parents[5] / "docs" / publication.MANUAL).read_text(encoding="utf-8")
-OF_XML = xmlschema.XMLSchema10(publication.xml_schema())
+OF_XML = xmlschema.XMLSchema10(xml_schema())
 ROW = re.compile(r"^\| `([^`]+)` \| `(<[^`]+>)` \| (?:`(<[^`]+>)`|[^`|]+) \|$", re.MULTILINE)
 FORMS = {path: (usual, other) for path, usual, other in ROW.findall(MANUAL)}
 """The table of the manual: what is usually written, and what is read as well, if anything."""
