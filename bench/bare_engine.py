@@ -22,7 +22,7 @@ from bench.processes import HOST
 from bench.wrk import KEYS, VALUE_BYTES
 from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.command.event_loop import loop_maker
-from grid_member.config.load import load_config
+from grid_member.config import Config
 from grid_member.engine.api import Refused
 from grid_member.start.cluster import clustered_engine
 
@@ -93,7 +93,7 @@ class Drive:
 
 async def serve(file: Path, port: int) -> None:
     """Join the others, then do what the lines say until the end is asked for."""
-    model = load_config(file)
+    model = Config.from_file(file).model
     assert model.cluster is not None
     name = model.instance_name or ""
     engine = clustered_engine(model, model.cluster, name, ConfiguredStructures(model))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from grid_member.cluster.member.member import Member, Phase
-from grid_member.config import default_config
+from grid_member.config import Config
 from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.fastpath.connection import FastPathConnection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from grid_member.http.wire.connection import ConnectionProtocol
 
 LIMITS: Final = Limits(name_bytes=24, key_bytes=48, value_bytes=100_000, header_bytes=512)
-CONFIG: Final = replace(default_config({}), limits=LIMITS)
+CONFIG: Final = replace(Config.default(environment={}).model, limits=LIMITS)
 UPLOADS_BYTES: Final = 200_000
 MAX_SPLITS: Final = 2_000
 _HOST: Final = b" HTTP/1.1\r\nHost: a\r\n"

@@ -1,6 +1,6 @@
 """A member's configuration: one neutral tree, one table of settings, one typed model."""
 
-from grid_member.config.load import config_from, default_config, load_config, parse_config
+from grid_member.config.load import config_from, parse_config
 from grid_member.config.model.cluster import ClusterConfig
 from grid_member.config.model.member import (
     EndpointGroup,
@@ -21,7 +21,5 @@ __all__ = [
     "MemberConfig",
     "Problem",
     "config_from",
-    "default_config",
-    "load_config",
     "parse_config",
 ]

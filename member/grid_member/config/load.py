@@ -43,15 +43,6 @@ DEFAULT_TREE: Final[Mapping[str, object]] = {
 """What a member without a file runs with: data over loopback, in memory."""
 
 
-def load_config(path: Path, environment: Mapping[str, str] | None = None) -> MemberConfig:
-    """Return the configuration in the file, variables taken from environment (os.environ).
-
-    Raises:
-        ConfigError: the file cannot be read or is not a usable configuration.
-    """
-    return parse_config(read_text(path), str(path), _environment_of(environment))
-
-
 def parse_config(
     text: str, file: str, environment: Mapping[str, str], directory: Path = Path()
 ) -> MemberConfig:
@@ -74,16 +65,9 @@ def config_from(
     Raises:
         ConfigError: with everything that is wrong; the problems have a path and no place.
     """
-    return _member_config(read_python(tree), _environment_of(environment), Path())
-
-
-def default_config(environment: Mapping[str, str] | None = None) -> MemberConfig:
-    """Return what a member without a file runs with, overridden by environment (os.environ).
-
-    Raises:
-        ConfigError: a variable overrides with something that cannot be used.
-    """
-    return config_from(DEFAULT_TREE, environment)
+    return _member_config(
+        read_python(tree), os.environ if environment is None else environment, Path()
+    )
 
 
 def read_text(path: Path) -> str:
@@ -144,10 +128,6 @@ _TOO_LONG: Final = f"the file is longer than {MAX_DOCUMENT_BYTES >> 20} MiB"
 
 def _unreadable(file: str, reason: str) -> ConfigError:
     return ConfigError([Problem(SourcePosition(file, 1, 1), "", reason)])
-
-
-def _environment_of(environment: Mapping[str, str] | None) -> Mapping[str, str]:
-    return os.environ if environment is None else environment
 
 
 def _member_config(

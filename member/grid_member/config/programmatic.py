@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grid_member.config.load import config_from, default_config, load_config, parse_config
+from grid_member.config.load import DEFAULT_TREE, config_from, parse_config, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +31,9 @@ class Config:
     def __init__(
         self, tree: Mapping[str, object], *, environment: Mapping[str, str] | None = None
     ) -> None:
-        self._model = config_from(tree, environment)
+        self._environment = os.environ if environment is None else environment
+        self._model = config_from(tree, self._environment)
         self._file: Path | None = None
-        self._environment = _environment_of(environment)
 
     @classmethod
     def from_file(cls, path: Path | str, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -42,7 +42,8 @@ class Config:
         Raises:
             ConfigError: the file cannot be read or is not a usable configuration.
         """
-        config = cls._of(load_config(Path(path), environment), environment)
+        text = read_text(Path(path))
+        config = cls.from_text(text, name=str(Path(path)), environment=environment)
         # A member reads it again when it is asked to, wherever its process is by then.
         config._file = Path(path).absolute()
         return config
@@ -56,7 +57,8 @@ class Config:
         Raises:
             ConfigError: with everything that is wrong.
         """
-        return cls._of(parse_config(text, name, _environment_of(environment)), environment)
+        used = os.environ if environment is None else environment
+        return cls._of(parse_config(text, name, used), used)
 
     @classmethod
     def default(cls, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -65,7 +67,7 @@ class Config:
         Raises:
             ConfigError: an override in the environment does not fit.
         """
-        return cls._of(default_config(environment), environment)
+        return cls(DEFAULT_TREE, environment=environment)
 
     @property
     def model(self) -> MemberConfig:
@@ -87,20 +89,13 @@ class Config:
         cluster = self._model.cluster
         if cluster is None:
             raise ValueError("a member that is alone has no members' port")
-        changed = self._of(
-            replace(self._model, cluster=replace(cluster, port=port)), self._environment
-        )
-        changed._file = self._file
-        return changed
+        changed = replace(self._model, cluster=replace(cluster, port=port))
+        return self._of(changed, self._environment, self._file)
 
     @classmethod
-    def _of(cls, model: MemberConfig, environment: Mapping[str, str] | None) -> Config:
+    def _of(
+        cls, model: MemberConfig, environment: Mapping[str, str], file: Path | None = None
+    ) -> Config:
         config = cls.__new__(cls)
-        config._model = model
-        config._file = None
-        config._environment = _environment_of(environment)
+        config._model, config._environment, config._file = model, environment, file
         return config
-
-
-def _environment_of(environment: Mapping[str, str] | None) -> Mapping[str, str]:
-    return os.environ if environment is None else environment

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid_member.config import (
+    Config,
     ConfigError,
     EndpointGroup,
     Problem,
-    default_config,
-    load_config,
     parse_config,
 )
 from grid_member.config.names import ambiguous, find, shadowed_names
@@ -83,14 +82,14 @@ def test_a_full_document() -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        load_config(tmp_path / "none.yaml")
+        Config.from_file(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"grid: {cluster-name: \xe4}")
     with pytest.raises(ConfigError, match="not UTF-8"):
-        load_config(tmp_path / "latin.yaml")
+        Config.from_file(tmp_path / "latin.yaml")
 
 
 def test_the_configuration_without_a_file_just_works() -> None:
-    config = default_config()
+    config = Config.default().model
     assert config.rest is not None
     assert config.rest.interfaces == ("127.0.0.1",)
     assert config.rest.groups == {GROUPS.CLUSTER_READ, GROUPS.HEALTH_CHECK, GROUPS.DATA}

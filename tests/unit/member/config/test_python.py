@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid_member.config import ConfigError, config_from, default_config, load_config, parse_config
+from grid_member.config import Config, ConfigError, config_from, parse_config
 
 XML = '<grid xmlns="urn:grid:config:1" cluster-name="x"/>'
 YAML = "grid: {cluster-name: y}"
@@ -80,7 +80,7 @@ def test_variables_come_from_the_process_unless_told(monkeypatch: pytest.MonkeyP
 
 
 def test_the_default_is_a_configuration_like_any_other() -> None:
-    config = default_config({"GRID_MEMBER_CLUSTERNAME": "other"})
+    config = Config.default(environment={"GRID_MEMBER_CLUSTERNAME": "other"}).model
 
     assert config.cluster_name == "other"
     assert config.rest is not None
@@ -104,7 +104,7 @@ def test_the_suffix_or_the_first_character_tells_the_syntax(
 ) -> None:
     assert parse_config(text, file, {}).cluster_name == name
     (tmp_path / file).write_text(text, encoding="utf-8")
-    assert load_config(tmp_path / file, {}).cluster_name == name
+    assert Config.from_file(tmp_path / file, environment={}).model.cluster_name == name
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_base_directory_is_relative_to_the_one_given() -> None:
 def test_a_file_that_is_no_text_of_ours(data: bytes, reason: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(data)
     with pytest.raises(ConfigError, match=reason):
-        load_config(tmp_path / "f", {})
+        Config.from_file(tmp_path / "f", environment={})
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="directory"):
-        load_config(tmp_path, {})
+        Config.from_file(tmp_path, environment={})
