@@ -171,6 +171,8 @@ def _settle_cluster(tree: Tree) -> None:
     if not _on(joining.get("enabled")) or not several:
         tree.pop("lite-member", None)
         return
+    # Several members take smaller values than a member alone.
+    (tree.get("limits") or {}).pop("value-bytes", None)
     # A map and a queue may have the same name.
     found = [*(tree.get("map") or {}).values(), *(tree.get("queue") or {}).values()]
     for structure in found:
