@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.values.system_store import Put, put_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from grid_member.cluster.membership.interfaces import ReplicatedEngine
-    from grid_member.cluster.membership.member_table import MemberTable
-    from grid_member.cluster.values.conditions import Conditions
+    from grid_member.cluster.membership.membership import Membership
 
 BARRIER: Final = "notice/"
 SHUTDOWN: Final = "shutdown"
@@ -34,20 +30,13 @@ BARRIER_PATIENCE_S: Final = 60.0
 class BroadcastBarriers:
     """The barriers as one member writes and passes them."""
 
-    def __init__(
-        self,
-        engine: ReplicatedEngine,
-        member_table: MemberTable,
-        conditions: Conditions,
-        on_pass: Callable[[], None],
-    ) -> None:
-        """Write none yet; on_pass is called for the lease to show new `passed_barriers`."""
+    def __init__(self, membership: Membership) -> None:
         self.passed_barriers: frozenset[str] = frozenset()
         """The barriers that this member has passed."""
-        self._engine = engine
-        self._member_table = member_table
-        self._conditions = conditions
-        self._on_pass = on_pass
+        self._engine = membership.engine
+        self._member_table = membership.member_table
+        self._conditions = membership.conditions
+        self._heartbeat = membership.heartbeat
         self._own: set[str] = set()
         self._passing: asyncio.Task[None] | None = None
 
@@ -106,7 +95,7 @@ class BroadcastBarriers:
             if not await self._engine.current():
                 return  # the next look begins again
             self.passed_barriers = (self.passed_barriers & self._open_barriers()) | new
-            self._on_pass()
+            self._heartbeat.beat()  # the lease names them
 
 
 def _barrier_id(request: bytes) -> str:

@@ -17,9 +17,7 @@ from grid_member.cluster.values.system_store import Put, put_all
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.membership.interfaces import ReplicatedEngine
-    from grid_member.cluster.membership.member_table import MemberTable
-    from grid_member.cluster.values.conditions import Conditions
+    from grid_member.cluster.membership.membership import Membership
 
 VOTE: Final = "consent/"
 VOTE_PATIENCE_S: Final = 20.0
@@ -29,19 +27,13 @@ VOTE_PATIENCE_S: Final = 20.0
 class ConfigurationVote:
     """The questions as one member puts and answers them; one at a time is put, under a lock."""
 
-    def __init__(
-        self,
-        engine: ReplicatedEngine,
-        member_table: MemberTable,
-        conditions: Conditions,
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, membership: Membership) -> None:
         self.objection: Callable[[bytes], str | None] = lambda _: None
         """Returns what this member has against a configuration."""
-        self._engine = engine
-        self._member_table = member_table
-        self._conditions = conditions
-        self._new_id = new_id
+        self._engine = membership.engine
+        self._member_table = membership.member_table
+        self._conditions = membership.conditions
+        self._new_id = membership.new_id
         self._pending: set[str] = set()
 
     async def objections(self, content: bytes) -> list[str] | None:

@@ -17,8 +17,7 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.membership.interfaces import ReplicatedEngine
-    from grid_member.cluster.membership.member_table import Disk, MemberTable
+    from grid_member.cluster.membership.membership import Membership
 
 CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
 """Only members that left in them may join."""
@@ -31,35 +30,26 @@ _log: Final = logging.getLogger("grid.member")
 class Heartbeat:
     """Sends this member's heartbeats and takes silent members off the list."""
 
-    def __init__(
-        self,
-        engine: ReplicatedEngine,
-        member_table: MemberTable,
-        clock_s: Callable[[], float],
-        new_incarnation: Callable[[], str],
-        content: Callable[[], tuple[frozenset[str], Disk]],
-    ) -> None:
-        """Send none yet; content returns the barriers passed, and how this member's disk is."""
-        self.incarnation = new_incarnation()
+    def __init__(self, membership: Membership, clock_s: Callable[[], float]) -> None:
+        self.incarnation = membership.new_id()
         """This member's present one."""
         self.failure_detector = FailureDetector(clock_s)
-        self._engine = engine
-        self._member_table = member_table
+        self._membership = membership
+        self._engine = membership.engine
+        self._member_table = membership.member_table
         self._clock_s = clock_s
-        self._new_incarnation = new_incarnation
-        self._content = content
         self._beat_count = 0
         self._last_beat_s = clock_s() - RENEW_S
         self._beating = self._beat_pending = False
         self._lease_until_s = self._gap_s = -math.inf
         """The latter: when the log last took a heartbeat that came late, behind the end of a
         lease."""
-        engine.lease(self._lease_until_s, ended=False)
+        self._engine.lease(self._lease_until_s, ended=False)
         self._removals: dict[str, asyncio.Task[None]] = {}
 
     def begin_incarnation(self) -> None:
         """Begin another incarnation."""
-        self.incarnation = self._new_incarnation()
+        self.incarnation = self._membership.new_id()
         self.beat()
 
     @property
@@ -80,7 +70,8 @@ class Heartbeat:
         self._beating, self._beat_pending = True, False
         self._beat_count += 1
         self._last_beat_s = self._clock_s()
-        lease = Lease(self.incarnation, self._beat_count, *self._content())
+        passed, disk = self._membership.barriers.passed_barriers, self._membership.disk
+        lease = Lease(self.incarnation, self._beat_count, passed, disk)
         lease.put(self._engine.member_uuid).begin(self._engine)(self._finish_beat)
 
     def _finish_beat(self, outcome: object) -> None:

@@ -20,10 +20,9 @@ from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.values.system_store import Put, put_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
-    from grid_member.cluster.membership.member_table import MemberTable
-    from grid_member.cluster.values.conditions import Conditions
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.api import Refused
     from grid_member.engine.state.system import SystemStore
 
@@ -56,19 +55,12 @@ class Contender:
 class Locks:
     """The locks as one member takes them."""
 
-    def __init__(
-        self,
-        store: SystemStore,
-        member_table: MemberTable,
-        conditions: Conditions,
-        own_incarnation: Callable[[], tuple[str, str]],
-        new_id: Callable[[], str],
-    ) -> None:
-        self._store = store
-        self._member_table = member_table
-        self._conditions = conditions
-        self._own_incarnation = own_incarnation
-        self._new_id = new_id
+    def __init__(self, membership: Membership) -> None:
+        self._store = membership.engine
+        self._member_table = membership.member_table
+        self._conditions = membership.conditions
+        self._own_incarnation = membership.own_incarnation
+        self._new_id = membership.new_id
         self._attempts: dict[str, str | None] = {}
         """The key of the attempt that goes on, by the lock's name; None between two attempts."""
 

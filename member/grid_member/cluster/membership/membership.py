@@ -85,20 +85,10 @@ class Membership:
         self.conditions = Conditions(clock_s)
         self.disk = NO_DISK
         """How this member's disk is, for the others to show."""
-        self.heartbeat = Heartbeat(
-            engine,
-            self.member_table,
-            clock_s,
-            new_id,
-            lambda: (self.barriers.passed_barriers, self.disk),
-        )
-        self.locks = Locks(engine, self.member_table, self.conditions, self.own_incarnation, new_id)
-        self.barriers = BroadcastBarriers(
-            engine, self.member_table, self.conditions, self.heartbeat.beat
-        )
-        self.configuration_vote = ConfigurationVote(
-            engine, self.member_table, self.conditions, new_id
-        )
+        self.heartbeat = Heartbeat(self, clock_s)
+        self.locks = Locks(self)
+        self.barriers = BroadcastBarriers(self)
+        self.configuration_vote = ConfigurationVote(self)
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
         self.on_shutdown: Callable[[ShutdownRequest], None] = lambda _: None
