@@ -146,12 +146,9 @@ class _ParsedRealm:
 
 
 def tls_config(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
-    """Return the `ssl` element of a listener, None when it is off. Notes problems in found.
+    """Return the `ssl` element of a listener at the path section, None when it is off.
 
-    Args:
-        values: the document.
-        section: the path of `ssl`.
-        directory: what relative files are relative to.
+    Relative files are taken from directory. Notes problems in found.
     """
     mode = ClientCertificates(values.text((*section, "client-certificates")))
     authorities = values.text((*section, "client-ca-file"))

@@ -235,14 +235,8 @@ def read_blocks(
 ) -> list[Block]:
     """Return the maps and queues of a YAML or XML text; all of the text is checked.
 
-    Whether blocks may ask for persistence depends on the member, whatever the text says of it.
-
-    Args:
-        text: what was sent, or what is in the file.
-        file: how problems name it.
-        environment: what variables come from.
-        persistence: whether the member keeps data on disk.
-        present: how many blocks the member has.
+    Whether blocks may ask for persistence depends on the member, which has so many blocks that are
+    present, and not on the text.
 
     Raises:
         ConfigError: with everything that is wrong.

@@ -126,11 +126,7 @@ class Management:
         self.config_changes.apply_stored()
 
     def begin(self, others: Collection[str] = ()) -> None:
-        """Keep what a join changes; what cannot be kept now is tried again at the next one.
-
-        Args:
-            others: the UUIDs of the other members of the cluster.
-        """
+        """Keep what a join changes, given the UUIDs of the others; a later join tries it again."""
         at_join = self.versions.join_put()
         for put in (*((at_join,) if at_join else ()), *self.operations.join(others)):
             put.begin(self.store)(_ignore_outcome)

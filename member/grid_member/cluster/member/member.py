@@ -381,24 +381,18 @@ class Member:
 
     def members(self) -> list[MemberDocument]:
         """Return the members in join order, oldest first; this one alone before its join."""
+        own = self.engine.member_uuid
+        known = [(self.address, False, own, self.version)]
         if self.membership is not None and self.phase not in _UNJOINED:
-            own = self.engine.member_uuid
-            return [
-                {
-                    "address": member.address,
-                    "liteMember": member.lite,
-                    "localMember": member.uuid == own,
-                    "uuid": member.uuid,
-                    "memberVersion": member.version,
-                }
-                for member in self.membership.members()
-            ]
+            listed = self.membership.members()
+            known = [(each.address, each.lite, each.uuid, each.version) for each in listed]
         return [
             {
-                "address": self.address,
-                "liteMember": False,
-                "localMember": True,
-                "uuid": self.engine.member_uuid,
-                "memberVersion": self.version,
+                "address": address,
+                "liteMember": lite,
+                "localMember": uuid == own,
+                "uuid": uuid,
+                "memberVersion": version,
             }
+            for address, lite, uuid, version in known
         ]

@@ -115,11 +115,7 @@ class Operations:
         return ended
 
     def join(self, others: Collection[str] = ()) -> list[Put]:
-        """Return what stores what `interrupted_puts` returns, then the early operations.
-
-        Args:
-            others: the UUIDs of the other members of the cluster.
-        """
+        """Return what stores what `interrupted_puts` returns, then the early operations."""
         puts = self.interrupted_puts(others)
         early, self._early = self._early, []
         for operation in early:
