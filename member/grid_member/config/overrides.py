@@ -78,7 +78,7 @@ def apply_overrides(root: Node, environment: Mapping[str, str]) -> OverrideResul
     ]
     for name in sorted(names, key=lambda name: (not name.startswith(PREFIX), name)):
         is_former = not name.startswith(PREFIX)
-        path = finder.former_path(name) if is_former else finder.path(name)
+        path = finder.path(name, is_former)
         if path is None:
             continue
         other = found.setdefault(path, name)
@@ -136,6 +136,9 @@ class _OverridePath:
     """True when the document has not all of the names in it."""
     refused: bool
 
+    def step(self, part: str | int, invented: bool = False) -> _OverridePath:
+        return _OverridePath((*self.path, part), self.invented or invented, self.refused)
+
 
 @dataclass(frozen=True, slots=True)
 class _DeadEnd:
@@ -159,35 +162,26 @@ class _OverrideFinder:
     def complain(self, variable: str, message: str) -> None:
         self.problems.append(Problem(SourcePosition(variable, 0, 0), "", message))
 
-    def path(self, variable: str) -> Path | None:
-        """Return the path of the setting, None for no override; notes what is wrong."""
-        words = tuple(variable.removeprefix(PREFIX).lower().split("_"))
-        readings, ends = self._read(words)
-        if len(readings) == 1 and not (readings[0].refused and variable in self.used_variables):
-            return readings[0].path
-        if len(readings) > 1:
-            both = " or ".join(path_text(reading.path) for reading in readings)
-            self.complain(variable, f"may mean {both}: set it in the file")
-        elif not readings and variable not in self.used_variables:
-            self.ignored_variables[variable] = self._hint(words, ends, PREFIX)
-        return None
+    def path(self, variable: str, is_former: bool) -> Path | None:
+        """Return the path of the setting, None for no override; notes what is wrong.
 
-    def former_path(self, variable: str) -> Path | None:
-        """Return the path of the setting for a variable without MEMBER_, None for no override.
-
-        What is no setting here is most likely another program's.
+        A former name, without MEMBER_, that is no setting is most likely another program's.
         """
-        words = tuple(variable.removeprefix(FORMER_PREFIX).lower().split("_"))
+        prefix = FORMER_PREFIX if is_former else PREFIX
+        words = tuple(variable.removeprefix(prefix).lower().split("_"))
         readings, ends = self._read(words)
-        if len(readings) == 1 and not readings[0].refused:
+        is_used = variable in self.used_variables
+        if len(readings) == 1 and not (readings[0].refused and (is_former or is_used)):
             return readings[0].path
-        if variable in self.used_variables:
-            return None
-        if len(readings) > 1:
-            both = " or ".join(path_text(reading.path) for reading in readings)
+        both = " or ".join(path_text(reading.path) for reading in readings)
+        if len(readings) > 1 and not is_former:
+            self.complain(variable, f"may mean {both}: set it in the file")
+        elif len(readings) > 1 and not is_used:
             self.ignored_variables[variable] = f"it may mean {both}"
-        elif not readings and (hint := self._hint(words, ends, FORMER_PREFIX)):
-            self.ignored_variables[variable] = hint
+        elif not readings and not is_used:
+            hint = self._hint(words, ends, prefix)
+            if hint or not is_former:
+                self.ignored_variables[variable] = hint
         return None
 
     def _read(self, words: tuple[str, ...]) -> tuple[list[_OverridePath], list[_DeadEnd]]:
@@ -247,20 +241,16 @@ def _steps(
     """Yield where the next words can lead: element, its node, the words left, the way there."""
     if shape.items is not None:
         if words[0].isdecimal() and words[0].isascii() and len(words[0]) <= MAX_INDEX_DIGITS:
-            path = (*so_far.path, int(words[0]))
-            reading = _OverridePath(path, so_far.invented, so_far.refused)
-            yield shape.items, _child(node, int(words[0])), words[1:], reading
+            index = int(words[0])
+            yield shape.items, _child(node, index), words[1:], so_far.step(index)
         return
     for name, below in shape.below.items():
         if name not in (ANY, EACH) and _plain(name) == words[0]:
-            reading = _OverridePath((*so_far.path, name), so_far.invented, so_far.refused)
-            yield below, _child(node, name), words[1:], reading
+            yield below, _child(node, name), words[1:], so_far.step(name)
     if shape.any_name is not None:
         for size in range(1, len(words)):
             for name, invented in _names(node, words[:size], so_far.path):
-                reading = _OverridePath(
-                    (*so_far.path, name), so_far.invented or invented, so_far.refused
-                )
+                reading = so_far.step(name, invented)
                 yield shape.any_name, _child(node, name), words[size:], reading
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp.subsystem import CpCalls
     from grid_member.cluster.management.config_changes import ConfigSource
     from grid_member.cluster.management.departure import MemberDeparture
-    from grid_member.cluster.membership.documents import MemberDocument
+    from grid_member.cluster.membership.member_table import MemberDocument
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.persistence import Persistence
     from grid_member.config.model.member import MemberConfig

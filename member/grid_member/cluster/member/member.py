@@ -29,7 +29,7 @@ from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from grid_member.cluster.management.management import Management
-    from grid_member.cluster.membership.documents import HealthDocument, MemberDocument
+    from grid_member.cluster.membership.member_table import HealthDocument, MemberDocument
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.membership.shutdowns import ShutdownRequest
     from grid_member.cluster.values.system_store import Put

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from grid_member.cluster.values.system_store import Put
 
@@ -21,6 +21,26 @@ if TYPE_CHECKING:
 MEMBER: Final = "member/"
 LEFT: Final = "left/"
 LEASE: Final = "lease/"
+
+
+class MemberDocument(TypedDict):
+    """One element of `members` in the cluster status document."""
+
+    address: str
+    liteMember: bool
+    localMember: bool
+    uuid: str
+    memberVersion: str
+
+
+class HealthDocument(TypedDict):
+    """The whole health document."""
+
+    nodeState: str
+    clusterState: str
+    clusterSafe: bool
+    migrationQueueSize: int
+    clusterSize: int
 
 
 class Disk(NamedTuple):

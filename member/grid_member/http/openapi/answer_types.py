@@ -3,7 +3,7 @@
 from typing import Literal, TypedDict
 
 from grid_member.cluster.management.config_changes import ConfigResult
-from grid_member.cluster.membership.documents import MemberDocument
+from grid_member.cluster.membership.member_table import MemberDocument
 from grid_member.cluster.values.licenses import LicenseInfo
 
 

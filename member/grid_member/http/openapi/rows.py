@@ -13,7 +13,7 @@ from grid_member.cluster.cp.subsystem import (
     CpSessionDocument,
 )
 from grid_member.cluster.management.usage import UsageDocument
-from grid_member.cluster.membership.documents import HealthDocument
+from grid_member.cluster.membership.member_table import HealthDocument
 from grid_member.cluster.values.operations import OperationDocument
 from grid_member.http.openapi import answer_types
 

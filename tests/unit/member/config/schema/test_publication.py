@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 
 from grid_member.config import ConfigError, config_from, parse_config
 from grid_member.config.python_source import read_python
-from grid_member.config.schema import publication
+from grid_member.config.schema import __main__ as publication
 from grid_member.config.schema.json_schema import json_schema
 from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.refused_settings import REFUSED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import xmlschema
 
-from grid_member.config.schema import publication
+from grid_member.config.schema import __main__ as publication
 from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.setting import SettingKind
 from grid_member.config.settings.shape import settings_shape
