@@ -81,10 +81,7 @@ class ListenerSettings:
 def listener_settings(values: Values, realms: Realms, directory: FilePath) -> ListenerSettings:
     """Return what the member listens on and whom it joins. Notes problems in found.
 
-    Args:
-        values: the document.
-        realms: where the management listener's users are.
-        directory: what relative files are relative to.
+    Relative files are taken from directory; realms has the management listener's users.
     """
     network = _Network(values, realms, directory)
     if not values.flag((*_ADVANCED, "enabled")):
@@ -115,7 +112,7 @@ class _Network:
             self._join_members(_NETWORK),
             self._members(_NETWORK, _CLUSTER, (*_NETWORK, "interfaces"), interfaces),
         )
-        self._check_ports(listeners, (*_MANAGEMENT, "port"), "network.port")
+        self._check_port(listeners.management, listeners.rest)
         return listeners
 
     def read_advanced(self, on: bool) -> ListenerSettings:
@@ -142,9 +139,7 @@ class _Network:
             join_members,
             members,
         )
-        self._check_ports(
-            listeners, (*_MANAGEMENT_ENDPOINT, "port"), path_text((*_REST_ENDPOINT, "port"))
-        )
+        self._check_port(listeners.management, listeners.rest)
         return listeners
 
     def add_metrics(self, listeners: ListenerSettings) -> ListenerSettings:
@@ -155,9 +150,7 @@ class _Network:
         metrics = replace(found, groups=frozenset(), metrics=True)
         if not values.flag((*_METRICS, "enabled")):
             return listeners
-        for other in filter(None, (listeners.rest, listeners.management)):
-            if other.port == metrics.port != 0:
-                values.complain(port, f"must differ from the port of {other.port_setting}")
+        self._check_port(metrics, listeners.rest, listeners.management)
         return replace(listeners, metrics=metrics)
 
     def _listener(self, port: Path, section: Path, interfaces: tuple[str, ...]) -> ListenerConfig:
@@ -185,10 +178,11 @@ class _Network:
         users = self._realms.find(realm, (*section, "realm")).callers
         return replace(listener, users=users, realm=realm)
 
-    def _check_ports(self, listeners: ListenerSettings, path: Path, other: str) -> None:
-        rest, management = listeners.rest, listeners.management
-        if rest and management and rest.port == management.port != 0:
-            self._values.complain(path, f"must differ from the port of {other}")
+    def _check_port(self, one: ListenerConfig | None, *others: ListenerConfig | None) -> None:
+        for other in filter(None, others):
+            if one is not None and one.port == other.port != 0:
+                path: Path = tuple(one.port_setting.split("."))
+                self._values.complain(path, f"must differ from the port of {other.port_setting}")
 
     def _interfaces(self, section: Path) -> tuple[str, ...]:
         base: Path = (*section, "interfaces")
