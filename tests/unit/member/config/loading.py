@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config import ConfigError, MemberConfig, config_from, parse_config
+from grid_member.config.convert import write_xml, write_yaml
 from grid_member.config.python_source import read_python
-from grid_member.config.write import write_xml, write_yaml
 
 if TYPE_CHECKING:
     from tests.unit.member.config.trees import Tree

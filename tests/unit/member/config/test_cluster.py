@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.config import MemberConfig, config_from
-from grid_member.config.convert import convert
+from grid_member.config.convert import convert, write_yaml
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.config.python_source import read_python
-from grid_member.config.write import write_yaml
 from tests.unit.member.config.loading import load, problems
 
 if TYPE_CHECKING:

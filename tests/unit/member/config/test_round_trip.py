@@ -9,12 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from grid_member.config import ConfigError, MemberConfig, config_from, parse_config
-from grid_member.config.convert import convert
+from grid_member.config.convert import convert, write_xml, write_yaml
 from grid_member.config.load import read_document
 from grid_member.config.python_source import read_python
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.validate import collect
-from grid_member.config.write import write_xml, write_yaml
 from grid_member.config.xml.forms import COLLECTIONS, TEXTS
 from tests.unit.member.config.trees import ENVIRONMENT, TRAPS, Tree, trees, valid_trees
 

@@ -28,8 +28,8 @@ LOADED: Final = "import time:"
 AUTHORITIES: Final = "SSL_CERT_FILE"
 NOT_FOR_A_PLAIN_START: Final = {
     *("command.documents", "command.restore"),
-    *("config.convert", "config.schema.json_schema", "config.schema.published"),
-    *("config.schema.xsd", "config.write", "config.xml.elements", "config.xml.source"),
+    *("config.convert", "config.schema.json_schema", "config.schema.__main__"),
+    *("config.schema.xsd", "config.xml.elements", "config.xml.source"),
     *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
     *("http.openapi.description", "http.openapi.documents", "http.openapi.rows"),
 }

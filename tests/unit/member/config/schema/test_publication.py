@@ -15,13 +15,13 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from grid_member.config import ConfigError, config_from, parse_config
+from grid_member.config.convert import write_xml, write_yaml
 from grid_member.config.python_source import read_python
 from grid_member.config.schema import __main__ as publication
 from grid_member.config.schema.json_schema import json_schema
 from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.table import SETTINGS
-from grid_member.config.write import write_xml, write_yaml
 from tests.unit.member.config.trees import ENVIRONMENT, Tree, valid_trees
 
 DOCS = Path(__file__).parents[5] / "docs"

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from grid_member.config import ConfigError
+from grid_member.config.convert import write_yaml
 from grid_member.config.python_source import read_python
 from grid_member.config.tree import Document
-from grid_member.config.write import write_yaml
 from grid_member.config.yaml.source import read_yaml
 from tests.unit.member.config.trees import Tree, trees
 from tests.unit.member.config.yaml.test_bad_yaml import BAD, PASSWORDS
