@@ -69,16 +69,12 @@ class RecoveryState:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSuccess:
-    """The store is open and replayed."""
+class OpenEnd:
+    """The store is open and replayed, or cannot be opened."""
 
-
-@dataclass(frozen=True, slots=True)
-class OpenFailure:
-    """The store cannot be opened."""
-
-    problem: str
-    damaged: bool
+    problem: str | None = None
+    """Why it cannot be opened."""
+    damaged: bool = False
     """Whether a recovery may help."""
 
 
@@ -109,9 +105,7 @@ class StopRequest:
     """The member is to stop."""
 
 
-Event: TypeAlias = (
-    OpenSuccess | OpenFailure | RecoveryRequest | RecoveryEnd | DeadlinePassed | StopRequest
-)
+Event: TypeAlias = OpenEnd | RecoveryRequest | RecoveryEnd | DeadlinePassed | StopRequest
 
 
 # Effects
@@ -149,8 +143,8 @@ def step(state: RecoveryState, event: Event) -> Step:
             return _finish(replace(state, is_late=True), RecoveryAction.GIVE_UP)
         case StopRequest():
             return _finish(replace(state, stopping=True), RecoveryAction.LEAVE)
-        case _ if state.stage is RecoveryStage.OPENING:
-            return _while_opening(state, event)
+        case OpenEnd() if state.stage is RecoveryStage.OPENING:
+            return _finish_opening(state, event)
         case RecoveryEnd() if state.stage in _WORKING:
             return _finish_work(state, event.problem)
     return state, ()
@@ -180,19 +174,15 @@ def _take_request(state: RecoveryState, event: RecoveryRequest) -> Step:
     return begun, (RecoveryAction.WIPE if event.forced else RecoveryAction.SALVAGE,)
 
 
-def _while_opening(state: RecoveryState, event: Event) -> Step:
-    match event:
-        case OpenSuccess():
-            return replace(state, stage=RecoveryStage.RUNNING, problem=""), ()
-        case OpenFailure(problem, True) if not (state.is_late or state.stopping):
-            clock = () if state.has_clock else (RecoveryAction.START_CLOCK,)
-            return replace(
-                state, stage=RecoveryStage.WAITING, problem=problem, has_clock=True
-            ), clock
-        case OpenFailure(problem, _):
-            ended = replace(state, stage=RecoveryStage.ENDED, problem=problem)
-            return ended, (RecoveryAction.LEAVE if state.stopping else RecoveryAction.GIVE_UP,)
-    return state, ()
+def _finish_opening(state: RecoveryState, event: OpenEnd) -> Step:
+    if event.problem is None:
+        return replace(state, stage=RecoveryStage.RUNNING, problem=""), ()
+    failed = replace(state, problem=event.problem)
+    if event.damaged and not (state.is_late or state.stopping):
+        clock = () if state.has_clock else (RecoveryAction.START_CLOCK,)
+        return replace(failed, stage=RecoveryStage.WAITING, has_clock=True), clock
+    end = RecoveryAction.LEAVE if state.stopping else RecoveryAction.GIVE_UP
+    return replace(failed, stage=RecoveryStage.ENDED), (end,)
 
 
 def _finish_work(state: RecoveryState, problem: str | None) -> Step:

@@ -14,8 +14,7 @@ from grid_member.cluster.persistence.recovery import (
     DeadlinePassed,
     Effect,
     Event,
-    OpenFailure,
-    OpenSuccess,
+    OpenEnd,
     RecoveryAction,
     RecoveryEnd,
     RecoveryRequest,
@@ -203,9 +202,9 @@ class StoreRecovery:
         except Exception as error:
             self._error = error
             damaged = isinstance(error, DamagedStoreError) and self._store is not None
-            self._post(OpenFailure(str(error), damaged))
+            self._post(OpenEnd(str(error), damaged))
         else:
-            self._post(OpenSuccess())
+            self._post(OpenEnd())
 
     async def _recover(self, how: RecoveryAction) -> None:
         store = self._store

@@ -18,8 +18,7 @@ from grid_member.cluster.persistence.recovery import (
     DeadlinePassed,
     Effect,
     Event,
-    OpenFailure,
-    OpenSuccess,
+    OpenEnd,
     RecoveryAction,
     RecoveryEnd,
     RecoveryRequest,
@@ -39,12 +38,12 @@ from tests.unit.engine.drive import Driver, condition
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-DAMAGED = OpenFailure("damaged", True)
+DAMAGED = OpenEnd("damaged", True)
 CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
-    "opened": (False, [OpenSuccess()], RecoveryStage.RUNNING, []),
+    "opened": (False, [OpenEnd()], RecoveryStage.RUNNING, []),
     "foreign": (
         True,
-        [OpenFailure("foreign", False)],
+        [OpenEnd("foreign", False)],
         RecoveryStage.ENDED,
         [RecoveryAction.GIVE_UP],
     ),
@@ -67,16 +66,16 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
         RecoveryStage.ENDED,
         [RecoveryAction.LEAVE],
     ),
-    "stopped, but opened": (True, [StopRequest(), OpenSuccess()], RecoveryStage.RUNNING, []),
+    "stopped, but opened": (True, [StopRequest(), OpenEnd()], RecoveryStage.RUNNING, []),
     "forced": (
         False,
-        [DAMAGED, RecoveryRequest(1, True), RecoveryEnd(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, True), RecoveryEnd(), OpenEnd()],
         RecoveryStage.RUNNING,
         [RecoveryAction.START_CLOCK, RecoveryAction.WIPE, CallAnswer(1, None), RecoveryAction.OPEN],
     ),
     "partial": (
         True,
-        [DAMAGED, RecoveryRequest(1, False), RecoveryEnd(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, False), RecoveryEnd(), OpenEnd()],
         RecoveryStage.RUNNING,
         [
             RecoveryAction.START_CLOCK,
@@ -106,7 +105,7 @@ CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
     ),
     "time is over in the middle": (
         True,
-        [DAMAGED, RecoveryRequest(1, False), DeadlinePassed(), RecoveryEnd(), OpenSuccess()],
+        [DAMAGED, RecoveryRequest(1, False), DeadlinePassed(), RecoveryEnd(), OpenEnd()],
         RecoveryStage.RUNNING,
         [
             RecoveryAction.START_CLOCK,
@@ -168,7 +167,7 @@ def test_a_start(case: str) -> None:
 
 REFUSALS: dict[str, tuple[list[Event], str]] = {
     "loading": ([], "is being loaded"),
-    "running": ([OpenSuccess()], "healthy and in use"),
+    "running": ([OpenEnd()], "healthy and in use"),
     "salvaging": ([DAMAGED, RecoveryRequest(1, False)], "another recovery is under way"),
     "wiping": ([DAMAGED, RecoveryRequest(1, True)], "another recovery is under way"),
     "ended": ([DAMAGED, DeadlinePassed()], "is stopping"),
@@ -206,7 +205,7 @@ def test_any_order_of_events(seed: int) -> None:
         makers: list[Callable[[], Event]] = [DeadlinePassed, StopRequest] * (chance.random() < 0.1)
         makers += [partial(RecoveryRequest, call, forced) for forced in (True, False)]
         if state.stage is RecoveryStage.OPENING:
-            makers += [OpenSuccess] * (chance.random() < 0.2) + [lambda: DAMAGED]
+            makers += [OpenEnd] * (chance.random() < 0.2) + [lambda: DAMAGED]
         elif state.stage in (RecoveryStage.SALVAGING, RecoveryStage.WIPING):
             makers += [RecoveryEnd, lambda: RecoveryEnd("no")]
         before, event = state, chance.choice(makers)()
