@@ -111,7 +111,8 @@ class Management:
         """What goes on in the CP subsystem of several members."""
         self.departing: MemberDeparture | None = None
         """How the member leaves for good; None: it is alone."""
-        self._changing = False
+        self.changing = False
+        """Whether a change of the cluster's state or version is under way."""
 
     def restore(self) -> None:
         """Go by what the cluster agreed on, as soon as it is known and before data goes by it.
@@ -131,19 +132,14 @@ class Management:
         for put in (*((at_join,) if at_join else ()), *self.operations.join(others)):
             put.begin(self.store)(_ignore_outcome)
 
-    @property
-    def changing(self) -> bool:
-        """Whether a change of the cluster's state or version is under way."""
-        return self._changing
-
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
         """Keep other changes of the cluster's state and version out."""
-        self._changing = True
+        self.changing = True
         try:
             yield
         finally:
-            self._changing = False
+            self.changing = False
 
 
 def _ignore_outcome(outcome: object) -> None:

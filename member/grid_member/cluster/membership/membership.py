@@ -97,7 +97,9 @@ class Membership:
         """By prefix of a key: called when such a key of the system store changed."""
         self._entrance: Entrance | None = None
         self._joined_ms = 0
-        self._joined = self._joined_before = self._entering = self._leaving = self._stopping = False
+        self.joined = False
+        """Whether this member is on the list."""
+        self._joined_before = self._entering = self._leaving = self._stopping = False
         self._waiting: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -136,11 +138,6 @@ class Membership:
         return {member.uuid for member in self.member_table.members()} - {self.engine.member_uuid}
 
     @property
-    def joined(self) -> bool:
-        """Whether this member is on the list."""
-        return self._joined
-
-    @property
     def changing(self) -> bool:
         """Whether the cluster's state or version is being changed, by any member."""
         return any(found.purpose in _TRANSITIONS for found in self.locks.contenders(CHANGE))
@@ -148,7 +145,7 @@ class Membership:
     @property
     def waiting(self) -> str | None:
         """Why this member has not joined yet."""
-        return None if self._joined else self._waiting
+        return None if self.joined else self._waiting
 
     def forgetting_puts(self, state: ClusterState) -> list[Put]:
         """Return what is forgotten when the cluster state becomes another one."""
@@ -188,7 +185,7 @@ class Membership:
         self._leaving = True
         # Who is getting on it just now has to be there first.
         await self.conditions.until(lambda: not self._entering, LEAVE_PATIENCE_S)
-        if self._joined:
+        if self.joined:
             own = self.engine.member_uuid
             puts = [Put(MEMBER + own, None)]
             if self.engine.cluster_state in CLOSED_STATES:
@@ -199,7 +196,7 @@ class Membership:
             await self.conditions.until(
                 lambda: self.engine.system_get(MEMBER + own) is None, LEAVE_PATIENCE_S
             )
-        self._joined = False
+        self.joined = False
         self.conditions.end()
 
     async def close(self) -> None:
@@ -256,9 +253,9 @@ class Membership:
 
     def _check_own(self) -> None:
         own = self.engine.member_uuid
-        if self._joined and self.engine.system_get(MEMBER + own) is None:
+        if self.joined and self.engine.system_get(MEMBER + own) is None:
             event(_log, logging.WARNING, "taken off the list of members: joining again")
-            self._joined = False
+            self.joined = False
             self.heartbeat.begin_incarnation()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
@@ -365,12 +362,12 @@ class Membership:
         puts = [record.put(), *back, *entrance.entry_puts()]
         self._entering = True
         try:
-            self._joined = await put_all(self.engine, puts) is None
+            self.joined = await put_all(self.engine, puts) is None
         finally:
             self._entering = False
             self.conditions.look()
-        self._joined_before = self._joined_before or self._joined
-        return self._joined
+        self._joined_before = self._joined_before or self.joined
+        return self.joined
 
     def keep(self, work: Coroutine[object, object, None]) -> None:
         """Run something for as long as this member is one."""
