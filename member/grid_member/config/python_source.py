@@ -32,28 +32,22 @@ def read_python(tree: Mapping[str, object]) -> Document:
 
 def _node(value: object, path: Path, problems: list[Problem]) -> Node:
     if isinstance(value, Mapping | list | tuple) and len(path) >= MAX_DEPTH_LEVELS:
-        problems.append(Problem(None, path_text(path), "nested too deep"))
-        return Scalar(NOWHERE, None)
-    if isinstance(value, Mapping):
+        problem = "nested too deep"
+    elif isinstance(value, Mapping):
         return _section(value, path, problems)
-    if isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple):
         items = [_node(item, (*path, index), problems) for index, item in enumerate(value)]
         return Items(NOWHERE, tuple(items))
-    if isinstance(value, bool):
+    elif isinstance(value, bool):
         return Scalar(NOWHERE, "true" if value else "false")
-    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        problems.append(Problem(None, path_text(path), "the number is too large"))
-        return Scalar(NOWHERE, None)
-    if isinstance(value, str | int) or value is None:
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        problem = "the number is too large"
+    elif isinstance(value, str | int) or value is None:
         return Scalar(NOWHERE, None if value is None else str(value))
-    problems.append(
-        Problem(
-            None,
-            path_text(path),
-            "must be text, an integer, True, False, None, a list or a mapping, "
-            f"not {type(value).__name__}",
-        )
-    )
+    else:
+        kinds = "text, an integer, True, False, None, a list or a mapping"
+        problem = f"must be {kinds}, not {type(value).__name__}"
+    problems.append(Problem(None, path_text(path), problem))
     return Scalar(NOWHERE, None)
 
 

@@ -1,16 +1,26 @@
-"""Patterns that the two schemas have in common; both languages read them the same way."""
+"""What descriptions have in common: values as text, and patterns that both schemas read alike."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grid_member.config.model.member import FORMER_GROUPS, EndpointGroup
+
+if TYPE_CHECKING:
+    from grid_member.config.settings.setting import Value
 
 VARIABLE: Final = r"[$]\{[^}:]*(:[^}]*)?\}"
 """A value with a variable is anything at all until the member starts."""
 INTEGER: Final = "[+-]?[0-9]{1,19}"
 ONE_WILDCARD: Final = r"[^*]*\*?[^*]*"
 _ADVANCED: Final = "advanced-network."
+
+
+def shown(value: Value | None) -> str:
+    """Return a default as documents have it."""
+    if value is None:
+        return "–"  # noqa: RUF001 - a dash, for people
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def any_case_pattern(word: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.schema.patterns import shown
 from grid_member.config.settings.refused_settings import REFUSED
-from grid_member.config.settings.setting import Setting, SettingKind, Value
+from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.xml.forms import COLLECTIONS
@@ -59,7 +60,7 @@ def _supported_table() -> str:
         "| Setting | Type | Default | Allowed | Meaning |",
         "|---|---|---|---|---|",
         *(
-            f"| `{s.path}` | {s.kind.value} | {_show(s.default)} | {_range_of(s)} | {s.about} |"
+            f"| `{s.path}` | {s.kind.value} | {shown(s.default)} | {_range_of(s)} | {s.about} |"
             for s in SETTINGS
         ),
     ]
@@ -72,12 +73,6 @@ def _range_of(setting: Setting) -> str:
     if setting.kind is SettingKind.INTEGER:
         return f"{setting.low} to {setting.high}"
     return ", ".join(setting.choices) or "text"
-
-
-def _show(value: Value | None) -> str:
-    if value is None:
-        return "–"  # noqa: RUF001 - a dash, for people
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _refused_table() -> str:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from grid_member.config.schema.patterns import VARIABLE, any_case_pattern, name_pattern
-from grid_member.config.settings.setting import Setting, SettingKind, Value
+from grid_member.config.schema.patterns import VARIABLE, any_case_pattern, name_pattern, shown
+from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
@@ -198,7 +198,7 @@ def _leaf(
     into: Element, kind: str, name: str, setting: Setting, bounds: dict[str, str] | None = None
 ) -> None:
     element = SubElement(into, kind, {"name": name} | (bounds or {}))
-    default = "" if setting.default is None else f" Default: {_show(setting.default)}."
+    default = "" if setting.default is None else f" Default: {shown(setting.default)}."
     _explain(element, f"{setting.about}{default}")
     if setting.kind is SettingKind.BOOLEAN:
         element.set("type", "c:boolean")
@@ -219,7 +219,3 @@ def _leaf(
 
 def _range(into: Element, setting: Setting) -> None:
     _restriction(into, "xs:integer", minInclusive=str(setting.low), maxInclusive=str(setting.high))
-
-
-def _show(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
