@@ -358,13 +358,10 @@ def _structures(config: MemberConfig, section: str) -> Mapping[str, StructureCon
 
 
 def _extend(present: MemberConfig, change: Change) -> MemberConfig:
-    maps, queues = dict(present.maps), dict(present.queues)
-    for block in change.added_blocks:
-        if isinstance(block.config, MapConfig):
-            maps[block.name] = block.config
-        else:
-            queues[block.name] = block.config
-    return replace(present, maps=maps, queues=queues)
+    added = [(block.name, block.config) for block in change.added_blocks]
+    maps = {name: config for name, config in added if isinstance(config, MapConfig)}
+    queues = {name: config for name, config in added if not isinstance(config, MapConfig)}
+    return replace(present, maps={**present.maps, **maps}, queues={**present.queues, **queues})
 
 
 def _at_key(problem: Problem, key: str) -> Problem:

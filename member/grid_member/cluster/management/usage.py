@@ -12,7 +12,7 @@ from grid_member.engine.api import Refused
 from grid_member.engine.local.usage import StructureKind, StructureUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from grid_member.cluster.management.management import ManagedMember
@@ -106,29 +106,24 @@ def disk_of(source: UsageSource, directory: Path | None) -> Disk:
 
 def _structures(found: Iterable[StructureUsage], config: MemberConfig) -> list[StructureDocument]:
     held = {(one.kind, one.name): one for one in found}
-    for empty in _configured_structures(config):
-        held.setdefault((empty.kind, empty.name), empty)
-    return [_structure(held[key], config) for key in sorted(held)]
-
-
-def _configured_structures(config: MemberConfig) -> Iterator[StructureUsage]:
-    # What a wildcard stands for is known only once there is such a structure.
     kinds: tuple[tuple[StructureKind, Iterable[str]], ...] = (
         ("map", config.maps),
         ("queue", config.queues),
     )
     for kind, names in kinds:
-        yield from (StructureUsage(kind, name, 0, 0) for name in names if WILDCARD not in name)
-
-
-def _structure(held: StructureUsage, config: MemberConfig) -> StructureDocument:
-    return {
-        "kind": held.kind,
-        "name": held.name,
-        "entries": held.entries,
-        "bytes": held.size_bytes,
-        "limits": limits_of(held.kind, held.name, config),
-    }
+        # What a wildcard stands for is known only once there is such a structure.
+        for name in (one for one in names if WILDCARD not in one):
+            held.setdefault((kind, name), StructureUsage(kind, name, 0, 0))
+    return [
+        {
+            "kind": one.kind,
+            "name": one.name,
+            "entries": one.entries,
+            "bytes": one.size_bytes,
+            "limits": limits_of(one.kind, one.name, config),
+        }
+        for _, one in sorted(held.items())
+    ]
 
 
 def limits_of(kind: str, name: str, config: MemberConfig) -> LimitsDocument:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.management.usage import disk_of
@@ -60,9 +61,11 @@ class MembershipFollower:
         membership.configuration_vote.objection = self._management.config_changes.objection
         membership.on_change |= {
             "config/": self._follow_config,
-            "cluster-version": lambda: self._log_change("cluster version changed"),
-            "license": lambda: self._log_change("license changed"),
-            "member-list": lambda: self._log_change("member list of the TCP/IP join changed"),
+            "cluster-version": partial(event, _log, logging.INFO, "cluster version changed"),
+            "license": partial(event, _log, logging.INFO, "license changed"),
+            "member-list": partial(
+                event, _log, logging.INFO, "member list of the TCP/IP join changed"
+            ),
             MEMBER: self._compare_cp_counts,
         }
         upkeep = Upkeep(membership)
@@ -112,6 +115,3 @@ class MembershipFollower:
         present = [member.uuid for member in members]
         for put in self._management.operations.interrupted_puts(present):
             put.send(self._management.store)  # the next join notes what the log refuses
-
-    def _log_change(self, what: str) -> None:
-        event(_log, logging.INFO, what)

@@ -123,7 +123,8 @@ class Locks:
                 raise LockedError
 
     def _is_decided(self, name: str, incarnation: str) -> bool:
-        return self._is_held(name, incarnation) or not self._is_lowest(name)
+        own = self._own_incarnation()[0]
+        return self._is_held(name, incarnation) or any(one < own for one in self._others(name))
 
     def _is_held(self, name: str, incarnation: str) -> bool:
         """Tell whether the present attempt of an incarnation has the lock, for the others, too."""
@@ -135,10 +136,6 @@ class Locks:
     def _others(self, name: str) -> list[str]:
         own = self._own_incarnation()[0]
         return [found.uuid for found in self.contenders(name) if found.uuid != own]
-
-    def _is_lowest(self, name: str) -> bool:
-        own = self._own_incarnation()[0]
-        return all(own < other for other in self._others(name))
 
     def _step_back(self, name: str) -> None:
         key, self._attempts[name] = self._attempts[name], None

@@ -28,7 +28,7 @@ from grid_member.cluster.membership.member_table import (
     MemberRecord,
     MemberTable,
 )
-from grid_member.cluster.membership.shutdowns import end_of_request, shutdown_request
+from grid_member.cluster.membership.shutdowns import shutdown_request
 from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.tree import ConfigError
@@ -323,7 +323,7 @@ class Membership:
         outcomes = await carry_out(
             lambda done: self.engine.change_cluster_state(state, done),
             *(put.begin(self.engine) for put in self.forgetting_puts(state)),
-            end_of_request().begin(self.engine),
+            Put(SHUTDOWN, None).begin(self.engine),
         )
         return not any(outcomes)
 

@@ -77,11 +77,6 @@ def shutdown_request(store: SystemStore) -> ShutdownRequest | None:
     return ShutdownRequest(name, found)
 
 
-def end_of_request() -> Put:
-    """Return what ends it, once all that it was for have stopped."""
-    return Put(SHUTDOWN, None)
-
-
 async def _request(membership: Membership) -> None:
     """Make the cluster passive for the rest of its life and ask all members to stop.
 
