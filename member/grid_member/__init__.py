@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from grid_member.config.programmatic import Config
+    from grid_member.config.load import Config
     from grid_member.config.tree import ConfigError
     from grid_member.engine.api import EngineError
     from grid_member.http.server.listener import PortError
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Config": "grid_member.config.programmatic",
+    "Config": "grid_member.config.load",
     "ConfigError": "grid_member.config.tree",
     "EngineError": "grid_member.engine.api",
     "MemberHandle": "grid_member.start.handle",

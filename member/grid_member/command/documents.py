@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.command.output import show
 from grid_member.config import convert as conversion
-from grid_member.config.load import is_xml, raise_problems, read_document, read_text
+from grid_member.config.load import Config, is_xml, raise_problems, read_document, read_text
 from grid_member.config.overrides import apply_overrides, variables_used
-from grid_member.config.programmatic import Config
 from grid_member.config.schema.json_schema import json_schema
 from grid_member.config.schema.xsd import xml_schema
 from grid_member.config.tree import ConfigError, Problem, SourcePosition

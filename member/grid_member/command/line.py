@@ -85,7 +85,7 @@ def _documents(chosen: argparse.Namespace) -> None:
 
 
 def _run(file: Path | None) -> int:
-    from grid_member.config.programmatic import Config
+    from grid_member.config.load import Config
 
     config = Config.from_file(file) if file else Config.default()
     interpreted = use(os.environ.get(VARIABLE) or "auto")

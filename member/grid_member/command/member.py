@@ -26,7 +26,7 @@ from grid_member.telemetry.logs import event, set_up
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.config.programmatic import Config
+    from grid_member.config.load import Config
 
 THREADS_GRACE_S: Final = 2.0
 """How long a member that has stopped waits for threads that wait for a disk."""

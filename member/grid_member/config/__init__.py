@@ -1,6 +1,6 @@
 """A member's configuration: one neutral tree, one table of settings, one typed model."""
 
-from grid_member.config.load import config_from, parse_config
+from grid_member.config.load import Config, config_from, parse_config
 from grid_member.config.model.cluster import ClusterConfig
 from grid_member.config.model.member import (
     EndpointGroup,
@@ -8,7 +8,6 @@ from grid_member.config.model.member import (
     ListenerConfig,
     MemberConfig,
 )
-from grid_member.config.programmatic import Config
 from grid_member.config.tree import ConfigError, Problem
 
 __all__ = [

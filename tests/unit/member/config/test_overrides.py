@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid_member.config import EndpointGroup, MemberConfig, parse_config
-from grid_member.config.programmatic import Config
+from grid_member.config.load import Config
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
 from tests.unit.member.config import refusals
