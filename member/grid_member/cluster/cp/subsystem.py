@@ -92,7 +92,7 @@ CpCalls: TypeAlias = "CpSubsystem | CpCluster"
 
 @dataclass(frozen=True, slots=True)
 class CpSubsystem:
-    """The subsystem of a member that is alone."""
+    """The subsystem of a member that is alone; its methods raise what those of `CpCluster` do."""
 
     alone: Callable[[], CpMemberDocument]
 
@@ -101,17 +101,9 @@ class CpSubsystem:
         return [{"name": name, "id": number} for name, number in _IDS.items()]
 
     async def group(self, name: str) -> CpGroupDocument:
-        """Return a group by its exact name.
-
-        Raises:
-            CpUnknownError: there is none.
-        """
+        """Return a group by its exact name."""
         number = _number(name)
-        return {
-            "id": {"name": name, "id": number},
-            "status": "ACTIVE",
-            "members": [self.alone()],
-        }
+        return {"id": {"name": name, "id": number}, "status": "ACTIVE", "members": [self.alone()]}
 
     async def members(self) -> list[CpMemberDocument]:
         """Return the one member."""
@@ -126,57 +118,31 @@ class CpSubsystem:
         return ()
 
     async def sessions(self, group: str) -> list[CpSessionDocument]:
-        """Return the sessions of a group: there are none, as nothing here opens one.
-
-        Raises:
-            CpUnknownError: there is no such group.
-            CpConflictError: METADATA has no sessions.
-        """
+        """Return the sessions of a group: there are none, as nothing here opens one."""
         _number(group)
         refuse_metadata_sessions(group)
         return []
 
     async def remove_group(self, name: str) -> NoReturn:
-        """Refuse to remove a group.
-
-        Raises:
-            CpInvalidError: METADATA, in any case, is never removed.
-            CpUnknownError: there is no such group.
-            CpConflictError: it holds maps and queues.
-        """
+        """Refuse to remove a group: the one that is not METADATA holds maps and queues."""
         refuse_metadata_removal(name)
         _number(name)
         raise CpConflictError(read_only(DEFAULT_GROUP))
 
     async def remove_session(self, group: str, session: str) -> NoReturn:
-        """Refuse to end a session: there is none.
-
-        Raises:
-            CpInvalidError: the identifier is no number.
-            CpUnknownError: there is no such group or session.
-        """
+        """Refuse to end a session: there is none."""
         check_session(session)
         _number(group)
         raise CpUnknownError("no such session")
 
     async def remove_member(self, identifier: str) -> NoReturn:
-        """Refuse to remove a member: there is one only.
-
-        Raises:
-            CpInvalidError: the identifier is no UUID.
-            CpUnknownError: no member has it.
-            CpConflictError: it is the last member.
-        """
+        """Refuse to remove a member: there is one only."""
         if member_uuid(identifier) != uuid.UUID(self.alone()["uuid"]):
             raise CpUnknownError(NO_MEMBER)
         raise CpConflictError("the last CP member cannot be removed")
 
     async def reset(self) -> NoReturn:
-        """Refuse to wipe the groups.
-
-        Raises:
-            CpConflictError: they hold maps and queues.
-        """
+        """Refuse to wipe the groups: they hold maps and queues."""
         raise CpConflictError(read_only(DEFAULT_GROUP))
 
 
