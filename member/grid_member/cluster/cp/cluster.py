@@ -94,7 +94,7 @@ class CpCluster:
         clock_s: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Make nothing yet; `groups` returns the groups once the member has joined."""
+        """Take the parts; `groups` returns the groups of the servers once the member has joined."""
         self._membership = membership
         self._records = CpRecords(membership.engine)
         self._plans = plans

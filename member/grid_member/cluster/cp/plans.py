@@ -37,7 +37,7 @@ class CpPlans:
     """The decisions of one member."""
 
     def __init__(self, membership: Membership, count: int, new_uuid: Callable[[], str]) -> None:
-        """Decide nothing yet; count is how many CP members there are to be at first."""
+        """Take the number of CP members that there are to be at first as count."""
         self._membership = membership
         self._store = membership.engine
         self._records = CpRecords(self._store)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.values.system_store import Put
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine, EngineError
+    from grid_member.engine.replication import Replication
     from grid_member.telemetry.measurements import Measurements
 
 UNJOINED_VERSION: Final = "0.0"
@@ -313,22 +314,15 @@ class Member:
     def problem(self) -> str:
         """Why the member cannot be used now."""
         waits = self.management.persistence.recovery.problem
-        alone = self.membership is None or self.phase is not Phase.RUNNING
-        contact = None if alone else self._contact_problem()
+        contact = None
+        if self.membership is not None and self.phase is Phase.RUNNING:
+            contact = _contact_problem(self.membership.engine.replication())
         joining = None if self.membership is None else self.membership.waiting
         drains = "the member drains: it answers for a while, then it stops"
         ends = (drains if self.draining else "the member is stopping") if self.ending else None
         why = ends or contact or "the member is not ready"
         failed = None if self.failure is None else str(self.failure)
         return failed or self.engine.directory_lost or self.marker_reason or waits or joining or why
-
-    def _contact_problem(self) -> str:
-        if self.membership is None:
-            return "the member is not ready"
-        replication = self.membership.engine.replication()
-        if replication.answering:
-            return UNCOPIED if replication.leased else UNLEASED
-        return replication.trouble or "no majority of the members answers"
 
     @property
     def safe(self) -> bool:
@@ -396,3 +390,9 @@ class Member:
             }
             for address, lite, uuid, version in known
         ]
+
+
+def _contact_problem(replication: Replication) -> str:
+    if replication.answering:
+        return UNCOPIED if replication.leased else UNLEASED
+    return replication.trouble or "no majority of the members answers"
