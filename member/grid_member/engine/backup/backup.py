@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
-from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
+from grid_member.engine.lmdb.tables import new_log
 from grid_member.engine.storage.exchange import check_unfinished, number_in
 from grid_member.engine.storage.identity import IDENTITY_FILE, StoreIdentity, write_identity
 from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
-from grid_member.engine.storage.store import DIRECTORY_MODE, make_directories, shard_path
+from grid_member.engine.storage.store import make_directories, shard_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

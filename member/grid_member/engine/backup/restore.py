@@ -22,11 +22,11 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
-from grid_member.engine.lmdb.bulk import changed_log, put_records
 from grid_member.engine.lmdb.replay import Replay
-from grid_member.engine.lmdb.values import pack_record
+from grid_member.engine.lmdb.tables import changed_log
+from grid_member.engine.lmdb.values import pack_records
 from grid_member.engine.state.operations import Committed, Record
 from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
 from grid_member.engine.storage.exchange import (
@@ -55,7 +55,6 @@ from grid_member.engine.storage.manifest import (
 )
 from grid_member.engine.storage.store import (
     CREATING,
-    DIRECTORY_MODE,
     check_directory,
     clear_unfinished,
     make_directories,
@@ -65,8 +64,6 @@ from grid_member.engine.storage.store import (
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
-
-    from grid_member.engine.lmdb.tables import Tables
 
 _HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""
@@ -277,13 +274,16 @@ def return_items_in_flight(path: Path, shard: int) -> None:
         EngineError: the log is damaged.
     """
     with changed_log(path, shard) as tables:
-        put_records(tables, _endings(tables, path))
+        replay = Replay(tables, path)
+        endings = _endings(replay)
+        values = pack_records(endings, replay.sequence + 1, replay.timestamp_ms)
+        tables.append(replay.sequence, values)
 
 
-def _endings(tables: Tables, path: Path) -> list[tuple[int, bytes]]:
+def _endings(replay: Replay) -> list[Record]:
+    """Read the log; return the records that return what is in flight at its end."""
     takers: set[bytes] = set()
     incarnations: dict[bytes, int] = {}
-    replay = Replay(tables, path)
     for step in replay.steps():
         if isinstance(step, Committed):
             record = step.record
@@ -299,8 +299,4 @@ def _endings(tables: Tables, path: Path) -> list[tuple[int, bytes]]:
                 incarnations[part.member] = part.mark.incarnation
             elif isinstance(part, ItemPart) and part.taker is not None:
                 takers.add(part.taker)
-    endings = [Record(m, incarnations.get(m, 0) + 1, 1, ()) for m in sorted(takers)]
-    return [
-        (place, pack_record(place, replay.timestamp_ms, ending))
-        for place, ending in enumerate(endings, replay.sequence + 1)
-    ]
+    return [Record(m, incarnations.get(m, 0) + 1, 1, ()) for m in sorted(takers)]

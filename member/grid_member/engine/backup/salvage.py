@@ -23,14 +23,13 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import (
     DamagedStoreError,
     foreign_error,
     newer_error,
     unusable_error,
 )
-from grid_member.engine.lmdb.bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.replay import Replay
@@ -42,6 +41,7 @@ from grid_member.engine.lmdb.tables import (
     NO_SNAPSHOT,
     SEQUENCE,
     WAL_FORMAT,
+    new_log,
     open_environment,
     open_tables,
 )
@@ -65,7 +65,6 @@ from grid_member.engine.storage.identity import (
     write_identity,
 )
 from grid_member.engine.storage.store import (
-    DIRECTORY_MODE,
     check_directory,
     check_shards,
     make_empty,
@@ -262,11 +261,11 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             if left is None:
                 return None
             for chunks in _groups(_whole_chunks(pages, left.snapshot, left.base)):
-                put_chunks(tables, left.base, chunks)
-            put_base(tables, left.base, left.chunks)
+                tables.put_chunks(left.base, chunks)
+            tables.put_base(left.base, left.chunks)
             records = chain(_whole_records(pages, left.log, left.base), left.wal)
             for group in _groups(records):
-                put_records(tables, group)
+                tables.append(group[0][0] - 1, [value for _, value in group])
     return left.last
 
 

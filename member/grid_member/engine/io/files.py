@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 PRIVATE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
 
 
 def open_private(path: Path) -> TextIO:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.files import DIRECTORY_MODE, PRIVATE_MODE, sync_directory
 from grid_member.engine.io.store_errors import (
     LOG_ERRORS,
     damage_error,
@@ -42,15 +46,17 @@ META_PAGES: Final = 2
 """Root pages of an LMDB file."""
 
 
-def open_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
+def open_environment(
+    path: Path, map_size_bytes: int, create: bool, *, sync: bool = True
+) -> lmdb.Environment:
     """Open LMDB with every commit synced.
 
     Without LMDB's own locks: the store's directory lock keeps other processes out, and within
     this one nothing reads once the writer thread runs.
     """
     return lmdb.Environment(
-        str(path), map_size=map_size_bytes, create=create, mode=0o600, max_dbs=3, lock=False,
-        readahead=False,
+        str(path), map_size=map_size_bytes, create=create, mode=PRIVATE_MODE, max_dbs=3,
+        lock=False, readahead=False, sync=sync, metasync=sync,
     )  # fmt: skip
 
 
@@ -71,13 +77,24 @@ def create_log(path: Path, shard: int) -> None:
 class Tables:
     """An open environment with its tables."""
 
-    __slots__ = ("environment", "log", "meta", "snapshot")
+    __slots__ = ("_report", "environment", "log", "meta", "snapshot")
 
-    def __init__(self, environment: lmdb.Environment) -> None:
+    def __init__(
+        self, environment: lmdb.Environment, report: Callable[[float], None] = lambda _: None
+    ) -> None:
         self.environment = environment
+        self._report = report
         self.meta = environment.open_db(b"meta", create=False)
         self.log = environment.open_db(b"log", create=False)
         self.snapshot = environment.open_db(b"image", create=False)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[lmdb.Transaction]:
+        """Commit what is written in the context; report how long a commit took that succeeded."""
+        with self.environment.begin(write=True) as transaction:
+            yield transaction
+            began_s = time.perf_counter()
+        self._report(time.perf_counter() - began_s)
 
     def base(self) -> tuple[int, int]:
         """Return the snapshot's sequence and its number of chunks.
@@ -137,9 +154,9 @@ class Tables:
         Raises:
             lmdb.Error: they may be there, or not.
         """
-        with self.environment.begin(self.log, write=True) as transaction:
+        with self.write() as transaction:
             for number, value in enumerate(values, sequence + 1):
-                if not transaction.put(SEQUENCE.pack(number), value, append=True):
+                if not transaction.put(SEQUENCE.pack(number), value, append=True, db=self.log):
                     # LMDB reports a taken key by its result only.
                     raise lmdb.KeyExistsError(f"record {number} is there already")
             if salt is not None:
@@ -159,12 +176,54 @@ class Tables:
 
         The root page of an earlier commit is then replaced by one whose way to the disk is known.
         """
-        with self.environment.begin(self.meta, write=True) as transaction:
-            transaction.put(b"confirmed", SEQUENCE.pack(sequence))
+        with self.write() as transaction:
+            transaction.put(b"confirmed", SEQUENCE.pack(sequence), db=self.meta)
+
+    def put_chunks(self, sequence: int, chunks: Iterable[tuple[int, bytes]]) -> None:
+        """Commit numbered chunks of a snapshot; `put_base` makes the snapshot count."""
+        with self.write() as transaction:
+            for number, chunk in chunks:
+                transaction.put(CHUNK.pack(sequence, number), chunk, db=self.snapshot)
+
+    def put_base(self, sequence: int, chunks: int) -> None:
+        """Make a snapshot count that has so many chunks."""
+        with self.write() as transaction:
+            transaction.put(b"base", pack_base(sequence, chunks), db=self.meta)
 
 
-def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Environments) -> Tables:
-    """Open the log in the directory path.
+@contextlib.contextmanager
+def new_log(path: Path, shard: int) -> Iterator[Tables]:
+    """Make the directory path with an empty log, as `changed_log`: nobody opens it before."""
+    path.mkdir(mode=DIRECTORY_MODE)
+    create_log(path, shard)
+    with changed_log(path, shard) as tables:
+        yield tables
+
+
+@contextlib.contextmanager
+def changed_log(path: Path, shard: int) -> Iterator[Tables]:
+    """Open a log; what is written in the context is synced at its end only.
+
+    Raises:
+        EngineError: the log cannot be opened.
+    """
+    tables = open_tables(path, shard, MAP_SIZE_BYTES, partial(open_environment, sync=False))
+    try:
+        yield tables
+        tables.environment.sync(True)
+    finally:
+        tables.environment.close()
+    sync_directory(path)
+
+
+def open_tables(
+    path: Path,
+    shard: int,
+    map_size_bytes: int,
+    environments: Environments,
+    report: Callable[[float], None] = lambda _: None,
+) -> Tables:
+    """Open the log in the directory path; report takes the seconds of each commit.
 
     Raises:
         EngineError: the files are foreign, of a newer format or cannot be used now;
@@ -186,7 +245,7 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
         raise explained_error(path, error) from error
     try:
         check_length(path, environment)
-        tables = Tables(environment)
+        tables = Tables(environment, report)
         _check_format(tables, path, shard)
     except EngineError:
         environment.close()

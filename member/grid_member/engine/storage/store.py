@@ -18,7 +18,7 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
-from grid_member.engine.io.files import close_files, sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import damage_error, foreign_error, unusable_error
 from grid_member.engine.lmdb.tables import DATA_FILE, create_log
 from grid_member.engine.storage.exchange import (
@@ -37,7 +37,6 @@ from grid_member.engine.storage.manifest import MANIFEST_FILE
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIRECTORY_MODE: Final = 0o700
 CREATING: Final = "creating"
 CLUSTER: Final = "cluster"
 """In the directory of one of several members."""

@@ -35,8 +35,8 @@ NOT_FOR_A_PLAIN_START: Final = {
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {
-    *("lmdb.bulk", "lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
-    *("lmdb.tables", "lmdb.timing", "backup.backup", "storage.manifest", "storage.crash_marker"),
+    *("lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
+    *("lmdb.tables", "backup.backup", "storage.manifest", "storage.crash_marker"),
     *("storage.store", "storage.exchange", "storage.identity"),
 }
 """Modules of the engine that keep data on a disk."""
