@@ -1,4 +1,4 @@
-"""Restoring: a backup becomes the store of a directory that holds none.
+"""Finding and restoring: a backup becomes the store of a directory that holds none.
 
 The restored member is another one than that of the backup: it gets a UUID of its own. The original
 may still run, or come back. Under one UUID both would count the same incarnations and records, and
@@ -16,11 +16,13 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.backup import BACKUP
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
 from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
@@ -35,6 +37,7 @@ from grid_member.engine.storage.exchange import (
     STORE,
     check_unfinished,
     finish_exchange,
+    number_in,
 )
 from grid_member.engine.storage.identity import (
     FORGOTTEN,
@@ -62,7 +65,6 @@ from grid_member.engine.storage.store import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import BinaryIO
 
 _HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
@@ -80,6 +82,56 @@ class Restoration:
     """When the backup was made, milliseconds since the epoch."""
     size_bytes: int
     """Of what was copied and checked."""
+
+
+def newest_backup(place: Path) -> tuple[Path, list[Path]]:
+    """Return the complete backup of the highest number, and the incomplete ones above it.
+
+    Complete is what has a manifest: it is written last. A backup that is damaged is not passed
+    over, which would restore older data without a word; whoever restores it is told.
+
+    Raises:
+        EngineError: there is none, or the directory cannot be read.
+    """
+    incomplete: list[Path] = []
+    for backup in _backups(place):
+        if (backup / MANIFEST_FILE).exists():
+            return backup, incomplete
+        incomplete.append(backup)
+    if (place / MANIFEST_FILE).exists():
+        raise EngineError(f"{place} is a backup itself: leave --newest out")
+    raise EngineError(
+        f"{place} holds no complete backup: name the directory that holds {BACKUP}1 or others"
+    )
+
+
+def began_in(place: Path, directory: Path) -> Path | None:
+    """Return which backup of a place the store in a base directory began as, None if none."""
+    try:
+        restored = read_identity(directory / STORE / IDENTITY_FILE).restored
+    except (EngineError, OSError):
+        return None  # whoever restores there finds out what is wrong
+    if restored is None or not restored.backup_id:
+        return None
+    if Path(restored.place).parent == place.resolve():
+        return Path(restored.place)
+    return next((b for b in _backups(place) if _has_id(b, restored.backup_id)), None)
+
+
+def _backups(place: Path) -> list[Path]:
+    """Return what is called a backup, the highest number first."""
+    try:
+        found = {number_in(path.name, BACKUP): path for path in place.iterdir() if path.is_dir()}
+    except OSError as error:
+        raise unusable_error("the directory of backups", place, error) from None
+    return [found[number] for number in sorted(found, reverse=True) if number > 0]
+
+
+def _has_id(backup: Path, backup_id: str) -> bool:
+    try:
+        return read_manifest(backup).backup_id == backup_id
+    except (EngineError, OSError):
+        return False
 
 
 def restore_once(backup: Path, directory: Path) -> Restoration | None:

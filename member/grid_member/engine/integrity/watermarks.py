@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import JETSTREAM
-from grid_member.engine.integrity.read_progress import ReadLog
-from grid_member.engine.integrity.watermark_file import (
+from grid_member.engine.integrity.read_progress import (
+    ReadLog,
     encode_marks,
     fields_of,
     read_watermarks,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.bootstrap.identity import MemberIdentity
-    from grid_member.engine.integrity.watermark_file import Watermark
+    from grid_member.engine.integrity.read_progress import Watermark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message

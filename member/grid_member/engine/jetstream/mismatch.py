@@ -21,7 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.integrity.advice import RESTORE
+from grid_member.engine.integrity.damage import RESTORE
 from grid_member.engine.jetstream.publisher import SILENT_S, quorum_silence_s
 from grid_member.engine.jetstream.snapshots import (
     OvertakenError,

@@ -29,8 +29,8 @@ from grid_member.engine.lmdb.tables import (
 )
 from grid_member.engine.lmdb.values import pack_record
 from grid_member.engine.state.operations import Record
-from grid_member.engine.storage import crash_marker as opening
-from grid_member.engine.storage.crash_marker import CrashMarker
+from grid_member.engine.storage import store as opening
+from grid_member.engine.storage.store import CrashMarker
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
 
