@@ -45,10 +45,6 @@ class StreamMessage(NamedTuple):
 Take: TypeAlias = "Callable[[Sequence[StreamMessage]], None]"
 
 
-class ConsumerGapError(Exception):
-    """Messages that were not seen are not in the stream any more."""
-
-
 def place(reply: bytes) -> tuple[int, int, int]:
     """Return stream sequence, consumer sequence and milliseconds since the epoch of a message.
 

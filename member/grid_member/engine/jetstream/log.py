@@ -144,7 +144,8 @@ class JetStreamLog:
         self.has_other_readers = has_other_readers
         self._client = client
         self._stream = stream
-        self._shard = shard
+        self.shard = shard
+        """The shard's number."""
         self._member = member
         self._source, self._lost_log = source, give_up
         self._trouble, self._short = trouble, short
@@ -156,11 +157,6 @@ class JetStreamLog:
         self._messages = StreamConsumer(
             client, stream, incarnation, stream_consumer, self._take_messages, self._note_loss
         )
-
-    @property
-    def shard(self) -> int:
-        """The shard's number."""
-        return self._shard
 
     @property
     def crowded(self) -> bool:
@@ -329,7 +325,7 @@ class JetStreamLog:
             self._report_time(now_s - sent_s)
         jump_s = self._clock_skew.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
         if jump_s:
-            _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))
+            _log.warning(_AHEAD if jump_s > 0 else _BACK, self.shard, abs(jump_s))
 
     def _contact(self, batch: list[Committed]) -> None:
         if any(one.record.member == self._member for one in batch):

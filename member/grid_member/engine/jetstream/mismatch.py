@@ -33,7 +33,6 @@ from grid_member.engine.jetstream.snapshots import (
     put_headers,
     put_outcome,
     record_ms,
-    record_request,
     snapshot_stream,
 )
 from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
@@ -127,7 +126,7 @@ def time_in(
     """
     if end is None or not end.is_in(state):
         return None
-    return record_ms(stream, _ask(client, f"STREAM.MSG.GET.{stream}", record_request(end)))
+    return record_ms(stream, _ask(client, f"STREAM.MSG.GET.{stream}", {"seq": end.log}))
 
 
 def info(client: BlockingClient, stream: str) -> dict[str, Any]:

@@ -154,13 +154,8 @@ def end_fields(end: SnapshotEnd) -> bytes:
     return json.dumps({"format": FORMAT, **known}).encode()
 
 
-def record_request(end: SnapshotEnd) -> dict[str, int]:
-    """Return the request of `STREAM.MSG.GET` for the log's record that a snapshot was taken at."""
-    return {"seq": end.log}
-
-
 def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
-    """Return the time of the record in an answer to `record_request`, None when it was purged.
+    """Return the time of the record in an answer of `STREAM.MSG.GET`, None when it was purged.
 
     In milliseconds since the epoch, cut off as `consumer.place` does.
 
@@ -251,7 +246,7 @@ async def check_log(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
         if not end.is_in(state):
             return
         call = f"STREAM.MSG.GET.{stream}"
-        record = await ask(client, call, record_request(end), RECORD_S)
+        record = await ask(client, call, {"seq": end.log}, RECORD_S)
         found_ms = record_ms(stream, record)
         if found_ms == end.log_ms:
             return

@@ -95,7 +95,8 @@ class LmdbLog:
             EngineError: the files are missing, foreign, of a newer format or damaged.
         """
         self._path = path
-        self._shard = shard
+        self.shard = shard
+        """The shard whose log this is."""
         self._clock = clock
         self._compaction_slack_bytes = compaction_slack_bytes
         self._space = Space(path, reserve_bytes)
@@ -114,11 +115,6 @@ class LmdbLog:
         self._inbox = Inbox()
         self._job: SnapshotJob | None = None
         self._purging, self._paused = True, False
-
-    @property
-    def shard(self) -> int:
-        """The shard whose log this is."""
-        return self._shard
 
     def _open(self) -> Tables:
         return self._opener()
@@ -145,7 +141,7 @@ class LmdbLog:
         """Take records from now on; a thread writes them."""
         self._consumer = consumer
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(self._write, f"grid-log-{self._shard}")
+        self._writer = Writer(self._write, f"grid-log-{self.shard}")
 
     def append(self, record: Record) -> None:
         """Take a record; the consumer hears of it once it is synced."""
@@ -187,7 +183,7 @@ class LmdbLog:
         if self._space.hold():
             self._wal.make()
         else:
-            _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
+            _log.warning("the log of shard %d gets no reserve from the disk", self.shard)
         while True:
             group, size_bytes = self._next_group()
             if group:
@@ -266,7 +262,7 @@ class LmdbLog:
         self._since_snapshot_bytes += size_bytes
         if self._failing and any(map(OPERATIONS.grows, group)):
             self._failing = False
-            _log.warning("the log of shard %d takes writes again", self._shard)
+            _log.warning("the log of shard %d takes writes again", self.shard)
         batch = committed_at(group, sequence + 1, timestamp_ms)
         self._tell(lambda consumer: consumer.take_committed(batch))
         return None
@@ -339,7 +335,7 @@ class LmdbLog:
         """Refuse what stores something, until `_look_for_room` finds that it can be tried."""
         if not self._failing:
             self._failing = True
-            _log.error("the log of shard %d cannot take writes: %s", self._shard, why)
+            _log.error("the log of shard %d cannot take writes: %s", self.shard, why)
         self.refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
 
     def _look_for_room(self) -> None:

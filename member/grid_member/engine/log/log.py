@@ -135,17 +135,12 @@ class MemoryLog:
         self.refusal: Refused | None = None
         """Nothing is refused."""
         self._clock = clock
-        self._shard = shard
+        self.shard = shard
         self._consumer: RecordConsumer | None = None
         self._sequence = 0
         self._timestamp_ms = 0
         self._waiting: deque[Record] = deque()
         self._consuming = False
-
-    @property
-    def shard(self) -> int:
-        """The shard whose log this is."""
-        return self._shard
 
     def replay(self) -> Steps:
         """Yield nothing."""

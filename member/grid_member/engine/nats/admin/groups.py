@@ -15,7 +15,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id
+from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id, peer_ids
 from grid_member.engine.nats.admin.streams import ask, is_current
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -76,13 +76,8 @@ class ServerGroups:
             found = await meta_cluster(self._system)
         except NatsError:
             return NO_LEADER
-        replicas = found.get("replicas") or []
-        leader = peer_id(found["leader"])
-        return ServerGroup(
-            leader,
-            frozenset([leader, *(one["peer"] for one in replicas)]),
-            frozenset([leader, *(one["peer"] for one in replicas if not is_silent(one))]),
-        )
+        current = peer_ids(found, lambda one: not is_silent(one))
+        return ServerGroup(peer_id(found["leader"]), peer_ids(found), current)
 
     async def group(self, stream: str) -> ServerGroup | None:
         """Return the group of a stream, None when there is no such stream."""
@@ -143,13 +138,9 @@ class ServerGroups:
         _checked_answer(json.loads(answer.payload))
         info = await self._info(stream)
         cluster = (info or {}).get("cluster") or {}
-        has_all = {
-            one["peer"]
-            for one in cluster.get("replicas") or []
-            if one.get("current") and not one.get("lag")
-        }
-        if cluster.get("leader"):
-            has_all.add(peer_id(cluster["leader"]))
+        if not cluster.get("leader"):
+            return False
+        has_all = peer_ids(cluster, lambda one: one.get("current") and not one.get("lag"))
         return 2 * len(has_all) > copies
 
     async def _voting(self) -> frozenset[str]:
@@ -207,13 +198,8 @@ def _group(info: Mapping[str, Any]) -> ServerGroup:
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
         return NO_LEADER
-    leader, replicas = peer_id(cluster["leader"]), cluster.get("replicas") or []
-    return ServerGroup(
-        leader,
-        frozenset([leader, *(one["peer"] for one in replicas)]),
-        frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
-        int(info["state"]["last_seq"]),
-    )
+    leader, last = peer_id(cluster["leader"]), int(info["state"]["last_seq"])
+    return ServerGroup(leader, peer_ids(cluster), peer_ids(cluster, is_current), last)
 
 
 def _is_settled(info: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
     from grid_member.engine.nats.client.client import NatsClient
@@ -63,11 +63,16 @@ async def peers(system: NatsClient) -> Peers:
 
 def peers_of(meta: Mapping[str, Any]) -> Peers:
     """Return the servers that vote, by what their leader tells of them."""
-    replicas = meta.get("replicas") or []
-    return Peers(
-        frozenset([peer_id(meta["leader"]), *(one["peer"] for one in replicas)]),
-        frozenset(one["peer"] for one in replicas if is_silent(one)),
-    )
+    voting = peer_ids(meta)
+    return Peers(voting, voting - peer_ids(meta, lambda one: not is_silent(one)))
+
+
+def peer_ids(
+    cluster: Mapping[str, Any], counts: Callable[[Mapping[str, Any]], object] = bool
+) -> frozenset[str]:
+    """Return the ids of the leader and of those of its replicas that count, as it tells of them."""
+    replicas = cluster.get("replicas") or []
+    return frozenset([peer_id(cluster["leader"]), *(r["peer"] for r in replicas if counts(r))])
 
 
 async def count_voting(system: NatsClient) -> int:

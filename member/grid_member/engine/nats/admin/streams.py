@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S, peer_id
+from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S, peer_id, peer_ids
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -212,12 +212,12 @@ def _copies(stream: str, info: Mapping[str, Any]) -> Copies:
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
         raise NatsError(f"nobody leads the stream {stream} now")
-    leader, replicas = peer_id(cluster["leader"]), cluster.get("replicas") or []
+    replicas = cluster.get("replicas") or []
     return Copies(
         wanted=int(info["config"]["num_replicas"]),
-        leader=leader,
-        servers=frozenset([leader, *(one["peer"] for one in replicas)]),
-        current=frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
+        leader=peer_id(cluster["leader"]),
+        servers=peer_ids(cluster),
+        current=peer_ids(cluster, is_current),
         offline=tuple(one["name"] for one in replicas if one.get("offline")),
         moving="desired" in cluster or any(one.get("pending") for one in replicas),
         group=str(cluster.get("raft_group", "")),
