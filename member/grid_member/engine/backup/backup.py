@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import threading
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.directory_lock import lock_made
 from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
@@ -53,7 +53,6 @@ class Draft:
     """A backup in the making. All but `interrupt` may block and belongs to one thread at a time."""
 
     def __init__(self, backup_dir: Path, place: Path, lock_fd: int) -> None:
-        """Take over what `open_draft` made."""
         self._backup_dir = backup_dir
         self._place = place
         self._lock_fd = lock_fd
@@ -127,9 +126,9 @@ class Draft:
         total_bytes = sum(path.stat().st_size for path in paths)
         read_bytes = 0
 
-        def go_on(size_bytes: int) -> None:
+        def go_on(piece: bytes) -> None:
             nonlocal read_bytes
-            read_bytes += size_bytes
+            read_bytes += len(piece)
             left = COMPLETE_PERCENT - WRITTEN_PERCENT - 1
             self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, report_progress)
 
@@ -182,7 +181,7 @@ def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
         remove_unfinished(backup_dir)
         place = backup_dir / f"{CREATING}{uuid.uuid4()}"
         place.mkdir(mode=DIRECTORY_MODE)
-        return Draft(backup_dir, place, _lock(place))
+        return Draft(backup_dir, place, lock_made(place))
     except OSError as error:
         raise unusable_error(_KIND, backup_dir, error) from error
 
@@ -196,32 +195,13 @@ def remove_unfinished(backup_dir: Path) -> None:
     if not backup_dir.is_dir():
         return
     for place in list(backup_dir.glob(f"{CREATING}*")):
-        if not _is_unfinished(place):
-            continue
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # it is in the making
-            lock_fd = _lock(place)
+        with contextlib.suppress(EngineError, BlockingIOError, FileNotFoundError):
+            check_unfinished(place)  # else it is somebody else's
+            lock_fd = lock_made(place)  # else it is in the making
             try:
                 shutil.rmtree(place)
             finally:
                 os.close(lock_fd)
-
-
-def _is_unfinished(place: Path) -> bool:
-    try:
-        check_unfinished(place)
-    except EngineError:
-        return False  # somebody else's
-    return True
-
-
-def _lock(place: Path) -> int:
-    lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(lock_fd)
-        raise
-    return lock_fd
 
 
 def _part_count(snapshot: Snapshot) -> int:

@@ -12,19 +12,18 @@ The store is made in `creating`, synced and renamed, as every new store is.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import BACKUP
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
-from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, PRIVATE_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.tables import changed_log
@@ -48,7 +47,6 @@ from grid_member.engine.storage.identity import (
     write_identity,
 )
 from grid_member.engine.storage.manifest import (
-    HASH_BYTES,
     MANIFEST_FILE,
     Checksum,
     Manifest,
@@ -63,9 +61,6 @@ from grid_member.engine.storage.store import (
     make_directories,
     shard_path,
 )
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 _HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""
@@ -294,29 +289,21 @@ def _check_empty(directory: Path) -> None:
 
 def _copy(backup: Path, name: str, expected: Checksum, creating: Path) -> None:
     """Copy a file of the backup, checking what is copied."""
-    digest, size_bytes = hashlib.sha256(), 0
     target = creating / name
     if ".." in target.parts or not target.is_relative_to(creating):
         raise backup_error(backup, "its manifest names a file outside of it")
     target.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-    try:
-        source = (backup / name).open("rb")
-    except FileNotFoundError:
-        raise backup_error(backup, f"{name} is missing") from None
-    with source, _new_file(target) as copy:
-        while piece := source.read(HASH_BYTES):
-            digest.update(piece)
-            size_bytes += len(piece)
-            copy.write(piece)
+    file_fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
+    with os.fdopen(file_fd, "wb") as copy:
+        try:
+            found = file_checksum(backup / name, copy.write)
+        except FileNotFoundError:
+            raise backup_error(backup, f"{name} is missing") from None
         copy.flush()
-        os.fsync(copy.fileno())
-    if Checksum(size_bytes, digest.hexdigest()) != expected:
+        os.fsync(file_fd)
+    if found != expected:
         raise backup_error(backup, f"{name} is not as it was written")
     sync_directory(target.parent)
-
-
-def _new_file(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def return_items_in_flight(path: Path, shard: int) -> None:

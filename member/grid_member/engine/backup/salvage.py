@@ -10,7 +10,7 @@ The damaged store stays beside the new one, as `store.damaged-N`.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import (
     DamagedStoreError,
     foreign_error,
@@ -116,7 +116,7 @@ def refuse_healthy(directory: Path, shards: int) -> None:
     Raises:
         EngineError: the store is not damaged.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         try:
             check_shards(place, read_identity(place / IDENTITY_FILE), shards)
             for shard in range(shards):
@@ -145,7 +145,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
         EngineError: the store is foreign, of a newer format or locked, nothing of it can be read,
             or the disk has no room for another one. It is as it was then.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         identity = _identity_left(place)
         count = shards if identity is None else identity.shards
         building = directory / BUILDING
@@ -176,7 +176,7 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
     Raises:
         EngineError: the store is foreign, of a newer format or locked. It is as it was then.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         check_unfinished(place)  # what is not a member's is not deleted either
         former = _identity_left(place)
         # Else a backup that is named in the configuration would be restored at the next start.
@@ -187,41 +187,26 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
         return identity.member
 
 
-class _LockedStore:
-    """The directory of a member that is not running, locked; gives the place of its store."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._lock_fd = -1
-
-    def __enter__(self) -> Path:
+@contextlib.contextmanager
+def _locked_store(directory: Path) -> Iterator[Path]:
+    """Lock the directory of a member that is not running; give the place of its store."""
+    lock_fd = -1
+    try:
+        _check_ours(directory)
+        lock_fd = lock_directory(directory)
+        _check_ours(directory)  # once more: another process may have ended just now
+        finish_exchange(directory)
         try:
-            _check_ours(self._directory)
-            self._lock_fd = lock_directory(self._directory)
-            _check_ours(self._directory)  # once more: another process may have ended just now
-            finish_exchange(self._directory)
+            yield directory / STORE
         except (OSError, lmdb.Error) as error:
-            self._release()
-            raise unusable_error("the directory", self._directory, error) from error
-        except BaseException:
-            self._release()
-            raise
-        return self._directory / STORE
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        problem = None
-        if isinstance(error, (OSError, lmdb.Error)):
             # Before what was written goes: it may have filled the disk.
-            problem = unusable_error("the directory", self._directory, error)
-        shutil.rmtree(self._directory / BUILDING, ignore_errors=True)
-        self._release()
-        if problem is not None:
-            raise problem from error
-
-    def _release(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+            raise unusable_error("the directory", directory, error) from error
+        finally:
+            shutil.rmtree(directory / BUILDING, ignore_errors=True)
+    except (OSError, lmdb.Error) as error:
+        raise unusable_error("the directory", directory, error) from error
+    finally:
+        close_files([lock_fd])
 
 
 def _check_ours(directory: Path) -> None:
