@@ -72,11 +72,8 @@ class Draft:
     ) -> Path:
         """Write the snapshots, one a shard, and return where the complete backup is.
 
-        Args:
-            snapshots: the data of one moment.
-            member: whose data it is.
-            created_ms: when that moment was, milliseconds since the epoch.
-            report_progress: hears of the progress in percent, on this thread.
+        They are the data of one moment, in milliseconds since the epoch, of the member.
+        `report_progress` hears of the progress in percent, on this thread.
 
         Raises:
             EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
@@ -164,9 +161,7 @@ class Draft:
 def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
     """Begin a backup in backup_dir, made if it is missing; what others left behind is removed.
 
-    Args:
-        backup_dir: where backups are.
-        base_dir: the member's directory, which backups must not be inside of.
+    Backups must not be inside of base_dir, the member's directory.
 
     Raises:
         EngineError: backups cannot be made there.

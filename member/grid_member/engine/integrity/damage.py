@@ -121,11 +121,9 @@ class Damage:
     ) -> None:
         """Look at nothing yet.
 
-        Args:
-            streams: returns those that a start waits for.
-            directory: where this member keeps its copies; without one there are none on disk.
-            alone: whether its server is the only one.
-            lite: whether its server keeps nothing.
+        `streams` returns those that a start waits for; the directory has this member's copies,
+        without one there are none on disk. `alone` tells whether its server is the only one, `lite`
+        whether that keeps nothing.
         """
         self._streams = streams
         self._directory = directory
@@ -152,12 +150,9 @@ class Damage:
     def begin(
         self, system: NatsClient, identity: MemberIdentity, waits: Callable[[], bool]
     ) -> None:
-        """Look from now on.
+        """Look from now on, over a connection in the account of the system.
 
-        Args:
-            system: a connection in the account of the system.
-            identity: this member's.
-            waits: tells whether the start waits for something.
+        `waits` tells whether the start waits for something.
         """
         own = identity.server_name
         self._waits, self._member = waits, member_of(own)
@@ -283,11 +278,7 @@ class Damage:
 
 
 async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[str, list[Copy]]:
-    """Return what the servers that are there tell of their copies of streams on disks.
-
-    Args:
-        system: a connection in the account of the system.
-        streams: the streams that matter.
+    """Return what the servers that are there tell of their copies of those streams on disks.
 
     Raises:
         NatsError: there is no connection.
@@ -318,10 +309,7 @@ def describe_damage(
 ) -> str | None:
     """Return which streams are damaged on whose disks, and what to do; None: none is.
 
-    Args:
-        places: where streams are damaged, and which they are.
-        member: the name of who tells it.
-        directory: where that one keeps its copies.
+    `member` is the name of who tells it, and keeps its copies in the directory.
     """
     told = []
     for place, streams in places.items():
@@ -337,11 +325,8 @@ def repair_advice(
 ) -> str:
     """Return what follows where a stream is damaged.
 
-    Args:
-        way: for one that is short.
-        member: the name of who tells it.
-        directory: its directory.
-        everywhere: whether all that hold it are there, and their copies damaged.
+    `way` is that of one that is short, `member` the name of who tells it, `everywhere` whether all
+    that hold it are there, and their copies damaged.
     """
     if everywhere:
         alone = way is RepairOption.ALONE
@@ -360,10 +345,8 @@ def places_of(
 ) -> dict[_DamagedStream, list[str]]:
     """Return where streams are damaged, and which they are.
 
-    Args:
-        found: what servers tell of their copies, by streams.
-        lacking: the servers whose copies could not be read, by streams.
-        short: what was found of logs that end too early, by streams.
+    All by streams: what servers tell of their copies, the servers whose copies could not be read,
+    and what was found of logs that end too early.
     """
     servers = {stream: set(of) for stream, of in lacking.items()}
     for stream, error in short.items():

@@ -143,14 +143,10 @@ class ReadLog:
         state: Callable[[], State],
         had: frozenset[str] | None = None,
     ) -> None:
-        """Know what was read, and nobody that votes.
+        """Know what was read of a stream made then, and nobody that votes.
 
-        Args:
-            created: when its stream was made, as servers tell it.
-            read: what was read.
-            member: whose records are its own.
-            state: returns the state of its shard from now on.
-            had: the ids of those that may have been needed for what was read; None: not known.
+        `state` returns the state of its shard from now on; `had` has the ids of those that may have
+        been needed for what was read, None: not known. The member's records are its own.
         """
         self.created = created
         self.state = state

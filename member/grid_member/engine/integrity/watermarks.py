@@ -76,10 +76,8 @@ class Watermarks:
     def __init__(self, directory: Path | None, *, alone: bool = False, lite: bool = False) -> None:
         """Know nothing yet but what the own server has noted: it must not have begun.
 
-        Args:
-            directory: of the member; without one nothing is on disks.
-            alone: whether there is one server only, which votes with nobody: no group decides.
-            lite: whether the own server keeps nothing.
+        Without a directory nothing is on disks. `alone` tells whether there is one server only,
+        which votes with nobody: no group decides; `lite` whether the own server keeps nothing.
         """
         self._bare = directory is not None and not (alone or lite or _has_notes(directory))
         self._alone = alone
@@ -113,9 +111,7 @@ class Watermarks:
     def begin(self, system: NatsClient, identity: MemberIdentity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
-        Args:
-            system: a connection in the account of the system.
-            identity: this member's.
+        `system` is a connection in the account of the system.
         """
         if self._path is None:
             return

@@ -72,14 +72,10 @@ class StreamConsumer:
     ) -> None:
         """Make a consumer that has not begun.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            member: unique to this incarnation of this member; part of subjects.
-            own_server: the name of the member's own server, None when its place is of no matter.
-            take: gets messages that come in one read.
-            on_loss: hears that messages which were not seen are gone from the stream, or that take
-                raised; nothing more comes until `resume`.
+        The name `member` is unique to this incarnation of this member, as it is part of subjects;
+        `own_server` returns the name of the member's own server, None when its place is of no
+        matter. `take` gets messages that come in one read. `on_loss` hears that messages which were
+        not seen are gone from the stream, or that `take` raised; nothing more comes until `resume`.
         """
         self._client = client
         self._stream = stream

@@ -51,13 +51,9 @@ class LocalLeader:
     ) -> None:
         """Look at nothing yet.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            consumers: of that stream.
-            own_server: the name of the member's own server, None when its place is of no matter.
-            after: behind which message a consumer that is made now is to begin.
-            change: is told the number of the consumer that is to feed from now on.
+        `own_server` is that of `StreamConsumer`. `after` returns behind which message a consumer
+        that is made now is to begin, `change` is told the number of the one that is to feed from
+        now on.
         """
         self._client = client
         self._stream = stream

@@ -65,11 +65,8 @@ def replay_log(
 ) -> Generator[SnapshotChunk | StreamMessage, None, None]:
     """Yield the last snapshot of a log, then all messages behind it that it holds now, in order.
 
-    Args:
-        source: where to read.
-        stream: the stream's name.
-        made: hears first when that was made, as its leader tells it.
-        give_up: is called for a log that does not go on where its snapshot ends.
+    `made` hears first when the stream was made, as its leader tells it. `give_up` is called for a
+    log that does not go on where its snapshot ends.
 
     Raises:
         NatsError: the server cannot be reached, has no leader for the stream, or a purge overtook

@@ -34,12 +34,8 @@ async def await_growth(client: NatsClient, error: ShortError, delay_s: float) ->
     """Wait before a log is read again: until it has become long enough, or is another one.
 
     Or until a server that held it was taken off: what only that one had is missed no more. One that
-    stays as it is is left alone for `delay_s`; who leads it does not tell of other servers.
-
-    Args:
-        client: connected to the member's own server.
-        error: names the log, and the record that it ended before.
-        delay_s: the next one had better be `longer(delay_s)`.
+    stays as it is is left alone for `delay_s`, then had better be for `longer(delay_s)`; who leads
+    it does not tell of other servers.
     """
     now_s, former = asyncio.get_running_loop().time, cast("_LogLength | None", None)
     ends_s = now_s() + delay_s

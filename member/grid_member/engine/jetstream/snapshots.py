@@ -173,11 +173,9 @@ def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
 
 
 def put_headers(last: int, before: int | None = None) -> bytes:
-    """Return the headers of a message of a snapshot.
+    """Return the headers of a message that comes behind the stream's message `last`.
 
-    Args:
-        last: the sequence of the stream's last message, which has to be that still.
-        before: the same of the message's subject.
+    `before`, if given, is the last message of its own subject.
     """
     subject = b"" if before is None else b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % before
     return b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n%b\r\n" % (last, subject)
@@ -264,11 +262,8 @@ class SnapshotWriter:
     ) -> None:
         """Write nothing yet.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the log's stream.
-            held: what its snapshots' stream holds: nothing else may come before this snapshot.
-            log_begins: whether the log is empty and is to begin behind the snapshot.
+        Nothing else may come before this snapshot than what its stream held. `log_begins` tells
+        whether the log is empty and is to begin behind the snapshot.
         """
         self._client = client
         self._stream = stream
@@ -278,12 +273,7 @@ class SnapshotWriter:
         self._subject = f"grid.image.{stream}.{held.last + 1}"
 
     async def write(self, content: Snapshot, log_ms: int | None = None) -> None:
-        """Write the snapshot and purge what it replaces.
-
-        Args:
-            content: what to write.
-            log_ms: when the log's servers took the record that it was taken at, in milliseconds
-                since the epoch, as far as that is known.
+        """Write the snapshot and purge what it replaces; log_ms is that of its `SnapshotEnd`.
 
         Raises:
             NatsError: it is not complete, or not all that it replaces is purged.

@@ -33,10 +33,8 @@ _LOST: Final = re.compile(r"\d+ page\(s\) are neither reachable nor in the freeD
 def check_pages(path: Path, *, may_lose: bool = True) -> None:
     """Walk all pages that the log in the directory path has.
 
-    Args:
-        path: the log's directory.
-        may_lose: whether there may be pages that are neither used nor free. LMDB never comes to
-            them, and has left some behind by itself.
+    There may be pages that are neither used nor free if it `may_lose` some: LMDB never comes to
+    them, and has left some behind by itself.
 
     Raises:
         DamagedStoreError: they are not as LMDB writes them.

@@ -41,12 +41,9 @@ class SnapshotJob:
     )
 
     def __init__(self, content: Snapshot, live_bytes: int, chunk_bytes: int) -> None:
-        """Begin.
+        """Begin; a chunk is full with so many bytes of values.
 
-        Args:
-            content: what to store.
-            live_bytes: what the state says that it holds.
-            chunk_bytes: bytes of values after which a chunk is full.
+        `live_bytes` is what the state says that it holds.
         """
         self.sequence = content.sequence
         self.live_bytes = live_bytes

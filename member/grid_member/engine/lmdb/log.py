@@ -410,11 +410,9 @@ class LmdbLog:
 
 
 def _log_ground(path: Path, unlinked: Callable[[], bool]) -> Ground:
-    """Return what a log in a directory stands on: its data, and the lock of the member's directory.
+    """Return what a log stands on: its data, and the lock of the directory of its member.
 
-    Args:
-        path: where the log is: in the store of a member's directory, or anywhere.
-        unlinked: tells whether another file that it has open has no name any more.
+    `unlinked` tells whether another file that the log has open has no name any more.
     """
     base = path.parent.parent
     lock = base / LOCK

@@ -25,7 +25,6 @@ class Replay:
     """One pass over a log; afterwards it tells where the log ends."""
 
     def __init__(self, tables: Tables, path: Path) -> None:
-        """Read nothing yet."""
         self.sequence = 0
         self.timestamp_ms = 0
         self.stored_bytes = 0

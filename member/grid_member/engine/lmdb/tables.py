@@ -144,12 +144,9 @@ class Tables:
         )
 
     def append(self, sequence: int, values: Sequence[bytes], salt: bytes | None = None) -> None:
-        """Commit the values of the records behind a sequence.
+        """Commit the values of the records behind a sequence, which is that of the last one there.
 
-        Args:
-            sequence: of the last record that is there.
-            values: what is stored of each record behind it.
-            salt: what to note of the log's WAL from now on, empty for none; None as it is.
+        `salt` is what to note of the log's WAL from now on, empty for none; None as it is.
 
         Raises:
             lmdb.Error: they may be there, or not.

@@ -39,7 +39,6 @@ class Lifetimes:
     """Looks at the files that members know each other with."""
 
     def __init__(self, tls: ClusterTls | None, clock: Callable[[], datetime] = now_utc) -> None:
-        """Look at nothing yet."""
         self._tls = tls
         self._clock = clock
         self._concerns: list[str] = []
@@ -78,12 +77,8 @@ async def renewals(tls: ClusterTls, seen: _FileSignatures, read_anew: Callable[[
 
     Files that are still being written are left alone until two looks find the same. A certificate
     and a key that do not fit are left alone, too, and the log says why; what else the server cannot
-    use it says in its log, and goes on with what it had.
-
-    Args:
-        tls: names the files.
-        seen: the files as `file_signatures` found them before the server read them.
-        read_anew: tells the server, which has been there for `LOOK_S` by then.
+    use it says in its log, and goes on with what it had. `seen` is what `file_signatures` found
+    before the server read the files, which it has done `LOOK_S` before `read_anew` tells it.
     """
     former = seen
     while True:

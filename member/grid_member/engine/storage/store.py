@@ -188,10 +188,8 @@ class CrashMarker:
     """Whether the last start died while it opened the store: the file `opening` tells.
 
     A damaged page can end the process as LMDB comes to it. The next start would die in the same
-    way, and nobody would hear why; so it looks at all pages before it lets LMDB do so.
-
-    Args:
-        store: a store whose directory this process has locked.
+    way, and nobody would hear why; so it looks at all pages before it lets LMDB do so. This process
+    has locked the store.
     """
 
     def __init__(self, store: Path) -> None:

@@ -37,13 +37,7 @@ class Consumers:
     """The consumers that were made of one stream for one member, by their numbers."""
 
     def __init__(self, client: NatsClient, stream: str, member: str) -> None:
-        """Make none.
-
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            member: unique to this incarnation of this member; part of names and subjects.
-        """
+        """Make none; member is unique to its incarnation, as part of names and subjects."""
         self._client = client
         self._stream = stream
         self._member = member

@@ -1,7 +1,8 @@
 """The servers that vote on streams, and how one that never comes back is taken off them.
 
 Servers know each other by an id that follows from the name: of one that they have not heard of
-since they were started they do not tell the name any more.
+since they were started they do not tell the name any more. `system` is always a connection in the
+account of the system.
 """
 
 from __future__ import annotations
@@ -52,9 +53,6 @@ def peer_id(name: str) -> str:
 async def peers(system: NatsClient) -> Peers:
     """Return the servers that vote.
 
-    Args:
-        system: a connection in the account of the system.
-
     Raises:
         NatsError: nobody leads them now.
     """
@@ -100,11 +98,7 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
 
 
 async def is_sole(system: NatsClient, server: str) -> bool:
-    """Tell whether a server knows of no other one that votes.
-
-    Args:
-        system: a connection in the account of the system.
-        server: the server's name.
+    """Tell whether the server of that name knows of no other one that votes.
 
     Raises:
         NatsError: it does not tell.
@@ -118,17 +112,12 @@ async def is_sole(system: NatsClient, server: str) -> bool:
 async def unsettled_groups(
     system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
 ) -> frozenset[str]:
-    """Return the groups in which it is not agreed on yet who votes, as a server sees it.
+    """Return those groups in which it is not agreed on yet who votes, as a server sees it.
 
     What a stream's leader tells of its copies leaves out who votes and is to hold none any more,
     and whether who is to hold one knows of it. A copy of a stream that holds nothing is current at
-    once, while its group's log is empty yet: the vote of such a server does not count.
-
-    Args:
-        system: a connection in the account of the system.
-        server: the server's name.
-        groups: the names of the groups that matter.
-        present: the ids of the servers that there are.
+    once, while its group's log is empty yet: the vote of such a server does not count. Server and
+    groups are given by names; `present` has the ids of the servers that there are.
 
     Raises:
         NatsError: it does not tell.
@@ -182,12 +171,9 @@ async def evacuate_server(system: NatsClient, peer: str) -> None:
 
 
 async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = frozenset()) -> bool:
-    """Let another server lead those that vote if this one does; tell whether it did.
+    """Let another server lead those that vote if the one of that id does; tell whether it did.
 
-    Args:
-        system: a connection in the account of the system.
-        peer: this one.
-        leaving: those that had better not lead next.
+    Those that are leaving had better not lead next.
 
     Raises:
         NatsError: nobody leads them, or none can take over.

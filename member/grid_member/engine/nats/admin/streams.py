@@ -118,18 +118,10 @@ async def ensure_stream(
 ) -> int:
     """Make the stream unless it is there; go on until that is known.
 
-    It has fewer copies when there are not enough servers for a while; they are made later. It may
-    be asked for of several streams at once.
-
-    Args:
-        client: connected to the member's own server.
-        stream: the stream.
-        copies: how many members are to hold it.
-        cluster_name: whose data it is.
-        waiting: is told why there is no stream yet.
-        servers: returns how many servers can hold a copy.
-        creation_obstacle: returns why a stream that is not there is not to be made; None: it may
-            be.
+    It is to have as many copies as are asked for. It has fewer when there are not enough servers
+    for a while, of which `servers` tells; they are made later. It may be asked for of several
+    streams at once. `waiting` is told why there is no stream yet; `creation_obstacle` returns why
+    one that is not there is not to be made, None: it may be.
 
     Returns:
         How many copies the next streams had better begin with.
@@ -279,11 +271,7 @@ async def ask(
 ) -> dict[str, Any]:
     """Return the answer of a call of the servers' own interface; it may hold an `error`.
 
-    Args:
-        client: connected to the member's own server.
-        call: what is called, and of which stream.
-        request: what goes with it.
-        timeout_s: how long the answer is waited for.
+    `call` names the call and its stream; `request` goes with it.
 
     Raises:
         NatsError: there is none.
