@@ -58,6 +58,7 @@ class Draft:
         self._lock_fd = lock_fd
         self._interruption = threading.Event()
         self._told_percent = 0
+        self._report_progress: Callable[[int], None] = lambda _: None
 
     def interrupt(self) -> None:
         """Let `write` give up at its next step. May be called on any thread, at any time."""
@@ -79,7 +80,8 @@ class Draft:
             EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
         """
         try:
-            self._write(snapshots, member, created_ms, report_progress)
+            self._report_progress = report_progress
+            self._write(snapshots, member, created_ms)
             return self._publish()
         except (OSError, lmdb.Error) as error:
             raise unusable_error(_KIND, self._backup_dir, error) from error
@@ -95,13 +97,7 @@ class Draft:
         os.close(self._lock_fd)
         self._lock_fd = -1
 
-    def _write(
-        self,
-        snapshots: Sequence[Snapshot],
-        member: uuid.UUID,
-        created_ms: int,
-        report_progress: Callable[[int], None],
-    ) -> None:
+    def _write(self, snapshots: Sequence[Snapshot], member: uuid.UUID, created_ms: int) -> None:
         total = sum(map(_part_count, snapshots))
         written = 0
         for shard, snapshot in enumerate(snapshots):
@@ -109,16 +105,16 @@ class Draft:
                 job = SnapshotJob(snapshot, 0, SNAPSHOT_CHUNK_BYTES)
                 while job.store_next(tables):
                     done = (written + job.parts_stored) * WRITTEN_PERCENT // total
-                    self._advance(min(done, WRITTEN_PERCENT), report_progress)
-                self._advance(0, report_progress)
+                    self._advance(min(done, WRITTEN_PERCENT))
+                self._advance(0)
             written += job.parts_stored
         write_identity(self._place / IDENTITY_FILE, StoreIdentity(member, len(snapshots)))
-        files = self._checksums(report_progress)
+        files = self._checksums()
         write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
         sync_directory(self._place)
-        self._advance(COMPLETE_PERCENT - 1, report_progress)
+        self._advance(COMPLETE_PERCENT - 1)
 
-    def _checksums(self, report_progress: Callable[[int], None]) -> dict[str, Checksum]:
+    def _checksums(self) -> dict[str, Checksum]:
         paths = sorted(path for path in self._place.rglob("*") if path.is_file())
         total_bytes = sum(path.stat().st_size for path in paths)
         read_bytes = 0
@@ -127,16 +123,16 @@ class Draft:
             nonlocal read_bytes
             read_bytes += len(piece)
             left = COMPLETE_PERCENT - WRITTEN_PERCENT - 1
-            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, report_progress)
+            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes)
 
         return {str(p.relative_to(self._place)): file_checksum(p, go_on) for p in paths}
 
-    def _advance(self, percent: int, report_progress: Callable[[int], None]) -> None:
+    def _advance(self, percent: int) -> None:
         if self._interruption.is_set():
             raise BackupInterruptedError("the backup was interrupted")
         if percent > self._told_percent:
             self._told_percent = percent
-            report_progress(percent)
+            self._report_progress(percent)
 
     def _publish(self) -> Path:
         number = 1 + max(

@@ -26,8 +26,7 @@ from grid_member.engine.io.directory_lock import LOCK, lock_directory
 from grid_member.engine.io.files import DIRECTORY_MODE, PRIVATE_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.lmdb.replay import Replay
-from grid_member.engine.lmdb.tables import changed_log
-from grid_member.engine.lmdb.values import pack_records
+from grid_member.engine.lmdb.tables import changed_log, pack_records
 from grid_member.engine.state.operations import Committed, Record
 from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
 from grid_member.engine.storage.exchange import (

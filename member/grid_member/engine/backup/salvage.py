@@ -30,8 +30,7 @@ from grid_member.engine.io.store_errors import (
     newer_error,
     unusable_error,
 )
-from grid_member.engine.lmdb.check import check_pages
-from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.pages import Pages, check_pages, open_file
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.tables import (
     CHUNK,
@@ -44,8 +43,10 @@ from grid_member.engine.lmdb.tables import (
     new_log,
     open_environment,
     open_tables,
+    unpack_base,
+    unpack_record,
+    unpack_salt,
 )
-from grid_member.engine.lmdb.values import unpack_base, unpack_record, unpack_salt
 from grid_member.engine.lmdb.wal import read_wal
 from grid_member.engine.state import codec
 from grid_member.engine.storage.exchange import (
@@ -271,7 +272,7 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_SalvagedState]:
             if (sequence, chunks) == NO_SNAPSHOT and not log.entries:
                 # nothing was ever written
                 yield _SalvagedState(log, snapshot, sequence, chunks, 0, [])
-        if chunks and chunks == _chunk_count(pages, snapshot, sequence):
+        if chunks and chunks == len({n for n, _ in _whole_chunks(pages, snapshot, sequence)}):
             yield _salvaged_state(pages, log, snapshot, sequence, chunks, wal)
         # Before a snapshot replaced anything, the records tell everything.
         from_the_first = _salvaged_state(pages, log, snapshot, *NO_SNAPSHOT, wal)
@@ -331,10 +332,6 @@ def _whole_chunks(pages: Pages, snapshot: Root, base: int) -> Iterator[tuple[int
         sequence, number = CHUNK.unpack(key)
         if sequence == base and _is_whole(codec.decode_parts, data):
             yield number, data
-
-
-def _chunk_count(pages: Pages, snapshot: Root, base: int) -> int:
-    return len({number for number, _ in _whole_chunks(pages, snapshot, base)})
 
 
 def _whole_records(pages: Pages, log: Root, base: int) -> Iterator[tuple[int, bytes]]:

@@ -185,7 +185,8 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        with closing(replay_log(*self._read())) as steps:
+        read = replay_log(self._source, self._stream, self._note_begin, self._lost_log)
+        with closing(read) as steps:
             for step in steps:
                 try:
                     if isinstance(step, SnapshotChunk):
@@ -199,9 +200,6 @@ class JetStreamLog:
                 yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
                 self._last, self._last_ms = step.sequence, step.timestamp_ms
                 self._stored_bytes += len(step.payload) + RECORD_BYTES
-
-    def _read(self) -> tuple[ReplaySource, str, Callable[[str], None], GiveUp]:
-        return self._source, self._stream, self._note_begin, self._lost_log
 
     def _note_begin(self, created: str) -> None:
         self.created = created

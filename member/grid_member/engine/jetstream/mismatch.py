@@ -28,7 +28,6 @@ from grid_member.engine.jetstream.snapshots import (
     SnapshotEnd,
     end_fields,
     end_of,
-    end_request,
     end_subject,
     put_headers,
     put_outcome,
@@ -110,7 +109,7 @@ def look(client: BlockingClient, stream: str) -> LogComparison:
         NatsError: nobody leads one of the streams.
     """
     call = f"STREAM.MSG.GET.{snapshot_stream(stream)}"
-    end = end_of(stream, _ask(client, call, end_request(stream)))
+    end = end_of(stream, _ask(client, call, {"last_by_subj": end_subject(stream)}))
     snapshots = info(client, snapshot_stream(stream))
     log = info(client, stream)
     return LogComparison(log, snapshots, end, time_in(client, stream, log["state"], end))

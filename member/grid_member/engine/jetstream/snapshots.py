@@ -117,7 +117,7 @@ def end_subject(stream: str) -> str:
 
 
 def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
-    """Return the end in an answer to `end_request`, None when there is none.
+    """Return the end in an answer of `STREAM.MSG.GET`, None when there is none.
 
     Raises:
         NatsError: the answer is none.
@@ -141,11 +141,6 @@ def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
             f"{snapshot_stream(stream)}: the end of its last image cannot be understood"
         )
     return end
-
-
-def end_request(stream: str) -> dict[str, str]:
-    """Return the request of `STREAM.MSG.GET` for the last end."""
-    return {"last_by_subj": end_subject(stream)}
 
 
 def end_fields(end: SnapshotEnd) -> bytes:
@@ -203,7 +198,9 @@ async def look_at(client: NatsClient, stream: str) -> StoredSnapshots:
     name = snapshot_stream(stream)
     info = await ask_successfully(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
     state = info["state"]
-    end = end_of(stream, await ask(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
+    end = end_of(
+        stream, await ask(client, f"STREAM.MSG.GET.{name}", {"last_by_subj": end_subject(stream)})
+    )
     if end is not None and end.place > state["last_seq"]:
         raise OvertakenError(f"{name} changes")
     tails = [subject.rpartition(".")[2] for subject in state.get("subjects") or {}]

@@ -39,8 +39,8 @@ from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     open_environment,
     open_tables,
+    pack_records,
 )
-from grid_member.engine.lmdb.values import pack_records
 from grid_member.engine.lmdb.wal import WAL_BYTES, Wal
 from grid_member.engine.log.log import committed_at, split_notes
 from grid_member.engine.state.operation_table import OPERATIONS

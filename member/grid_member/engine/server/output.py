@@ -76,6 +76,7 @@ TRIES_S: Final = 4.0
 _NOBODY: Final = ("", "", -math.inf)
 """Host, what to do, and when, before any server was not taken."""
 _DISABLED: Final = "will be DISABLED"
+"""Of a server that goes on without storing anything: only a restart helps."""
 _LAST_LINES: Final = 20
 _LINE_CHARACTERS: Final = 2000
 _REPEAT_S: Final = 60.0
@@ -154,11 +155,6 @@ def advice(text: str) -> str | None:
     return next((what for complaint, what in _ADVICE if complaint.search(text)), None)
 
 
-def is_crippled(text: str) -> bool:
-    """Whether the server goes on without storing anything: only a restart helps."""
-    return _DISABLED in text
-
-
 class ServerLog:
     """Takes the output of a server in pieces and hands its lines to a logger.
 
@@ -231,7 +227,7 @@ class ServerLog:
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._disk_alarms.append(text)
-            self.crippled = self.crippled or is_crippled(text)
+            self.crippled = self.crippled or _DISABLED in text
             if todo is not None and _is_lasting(self._refusals, host, now, TRIES_S) >= PERSISTS_S:
                 self._set_apart(host, todo, now)
             if not self._is_news(text, now):

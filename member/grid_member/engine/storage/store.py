@@ -25,7 +25,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
 from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import damage_error, foreign_error, unusable_error
-from grid_member.engine.lmdb.check import check_pages
+from grid_member.engine.lmdb.pages import check_pages
 from grid_member.engine.lmdb.tables import DATA_FILE, create_log
 from grid_member.engine.storage.exchange import (
     OPENING,

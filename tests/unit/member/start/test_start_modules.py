@@ -35,7 +35,7 @@ NOT_FOR_A_PLAIN_START: Final = {
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {
-    *("lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
+    *("lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
     *("lmdb.tables", "backup.backup", "storage.manifest"),
     *("storage.store", "storage.exchange", "storage.identity"),
 }

@@ -16,9 +16,11 @@ INACTIVE_S: Final = 30
 REQUEST_TIMEOUT_S: Final = 2.0
 
 
-def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
-    """Return the configuration of a consumer of everything behind sequence `after`."""
-    return {
+def consumer_request(
+    stream: str, name: str, deliver: str, after: int
+) -> tuple[str, dict[str, object]]:
+    """Return the call that makes a consumer of everything behind sequence `after`, and its body."""
+    config: dict[str, object] = {
         "name": name,
         "deliver_subject": deliver,
         "deliver_policy": "by_start_sequence",
@@ -31,6 +33,8 @@ def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
         "num_replicas": 1,
         "mem_storage": True,
     }
+    request: dict[str, object] = {"stream_name": stream, "action": "create", "config": config}
+    return f"CONSUMER.CREATE.{stream}.{name}", request
 
 
 class Consumers:
@@ -61,13 +65,8 @@ class Consumers:
         Raises:
             NatsError: it was refused, or nobody knows.
         """
-        name = self._name(number)
-        request = {
-            "stream_name": self._stream,
-            "action": "create",
-            "config": consumer_config(name, self.subject(number), after),
-        }
-        call = f"CONSUMER.CREATE.{self._stream}.{name}"
+        name, subject = self._name(number), self.subject(number)
+        call, request = consumer_request(self._stream, name, subject, after)
         return _leader(await ask_successfully(self._client, call, request, REQUEST_TIMEOUT_S))
 
     async def leader(self, number: int) -> str | None:
