@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.jetstream.local_leader import LocalLeader
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
+from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.nats.client.wire import status
 
@@ -81,7 +81,7 @@ class StreamConsumer:
         self._stream = stream
         self._consumers = Consumers(client, stream, member)
         self._local_leader = LocalLeader(
-            client, stream, self._consumers, own_server, self._begin_after, self._listen
+            self._consumers, own_server, self._begin_after, self._listen
         )
         self._take = take
         self._on_loss = on_loss
@@ -215,10 +215,9 @@ class StreamConsumer:
         """
         if not self._last:
             return
-        answer = await self._client.request(
-            f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
-        )
-        state = json.loads(answer.payload).get("state", {})
+        call = f"STREAM.INFO.{self._stream}"
+        info = await ask(self._client, call, timeout_s=REQUEST_TIMEOUT_S)
+        state = info.get("state", {})
         if state.get("last_seq", 0) >= self._last:
             self._short = 0
             return

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,24 +87,17 @@ _DIGITS: Final = re.compile(r"\d+")
 _HIDDEN: Final = "***"
 
 
-class LogLine(NamedTuple):
-    """A line of the server's log."""
-
-    level: int
-    text: str
-
-
-def parse_line(line: str) -> LogLine:
-    """Return what a line says; one without a level is a complaint from before there is a log."""
+def parse_line(line: str) -> tuple[int, str]:
+    """Return level and text of a line; without one it is a complaint from before there is a log."""
     found = _LINE.fullmatch(line)
     if found is None:
-        return LogLine(logging.WARNING, line)
+        return logging.WARNING, line
     level, text = _LEVELS[found[1]], found[2]
     if text.startswith(_EXPECTED) or _LOOKED_AT.search(text):
         level = logging.DEBUG
     elif text.startswith(_NOT_THERE):
         level = logging.WARNING
-    return LogLine(level, text)
+    return level, text
 
 
 def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:

@@ -42,8 +42,8 @@ class Consumers:
 
     def __init__(self, client: NatsClient, stream: str, member: str) -> None:
         """Make none; member is unique to its incarnation, as part of names and subjects."""
-        self._client = client
-        self._stream = stream
+        self.client = client
+        self.stream = stream
         self._member = member
         self._number = 0
 
@@ -54,7 +54,7 @@ class Consumers:
 
     def subject(self, number: int) -> str:
         """Return where what it delivers goes; it begins when somebody listens there."""
-        return f"_FEED.{self._member}.{self._stream}.{number}"
+        return f"_FEED.{self._member}.{self.stream}.{number}"
 
     async def make(self, number: int, after: int) -> str | None:
         """Make one of all messages behind sequence `after`.
@@ -66,8 +66,8 @@ class Consumers:
             NatsError: it was refused, or nobody knows.
         """
         name, subject = self._name(number), self.subject(number)
-        call, request = consumer_request(self._stream, name, subject, after)
-        return _leader(await ask_successfully(self._client, call, request, REQUEST_TIMEOUT_S))
+        call, request = consumer_request(self.stream, name, subject, after)
+        return _leader(await ask_successfully(self.client, call, request, REQUEST_TIMEOUT_S))
 
     async def leader(self, number: int) -> str | None:
         """Return the server that leads one, None where servers tell none.
@@ -75,13 +75,13 @@ class Consumers:
         Raises:
             NatsError: nobody knows, or there is none of that number.
         """
-        call = f"CONSUMER.INFO.{self._stream}.{self._name(number)}"
-        return _leader(await ask_successfully(self._client, call))
+        call = f"CONSUMER.INFO.{self.stream}.{self._name(number)}"
+        return _leader(await ask_successfully(self.client, call))
 
     def give_up(self, number: int) -> None:
         """Have one deleted, whether it was made or not."""
-        call = f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name(number)}"
-        self._client.publish(call.encode(), b"")
+        call = f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._name(number)}"
+        self.client.publish(call.encode(), b"")
 
     def _name(self, number: int) -> str:
         return f"{self._member}-{number}"

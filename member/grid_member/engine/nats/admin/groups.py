@@ -107,11 +107,8 @@ class ServerGroups:
         info = await self._info(stream)
         others = sorted((await self._voting()) - servers)
         if info is None:
-            _checked_answer(
-                await ask(
-                    self._client, f"STREAM.CREATE.{stream}", self._config(stream, servers, others)
-                )
-            )
+            config = self._config(stream, servers, others)
+            _check(await ask(self._client, f"STREAM.CREATE.{stream}", config))
             return False
         group = _group(info)
         if group.leader is None or not _is_settled(info):
@@ -124,7 +121,7 @@ class ServerGroups:
             stream, changed["num_replicas"]
         ):
             return False
-        _checked_answer(await ask(self._client, f"STREAM.UPDATE.{stream}", changed))
+        _check(await ask(self._client, f"STREAM.UPDATE.{stream}", changed))
         return False
 
     async def _safe_to_shrink(self, stream: str, copies: int) -> bool:
@@ -132,10 +129,9 @@ class ServerGroups:
 
         The leader keeps those that have most, and any of those that are equal.
         """
-        answer = await self._client.request(
-            _subject(stream).encode(), b"", timeout_s=WRITE_TIMEOUT_S
-        )
-        _checked_answer(json.loads(answer.payload))
+        subject = _subject(stream).encode()
+        answer = await self._client.request(subject, b"", timeout_s=WRITE_TIMEOUT_S)
+        _check(json.loads(answer.payload))
         info = await self._info(stream)
         cluster = (info or {}).get("cluster") or {}
         if not cluster.get("leader"):
@@ -153,7 +149,8 @@ class ServerGroups:
         info = await ask(self._client, f"STREAM.INFO.{stream}")
         if info.get("error", {}).get("err_code") == _NOT_FOUND:
             return None
-        return _checked_answer(info)
+        _check(info)
+        return info
 
     def _config(self, stream: str, servers: AbstractSet[str], others: list[str]) -> dict[str, Any]:
         return {
@@ -212,7 +209,6 @@ def _subject(stream: str) -> str:
     return f"grid.group.{stream}"
 
 
-def _checked_answer(answer: dict[str, Any]) -> dict[str, Any]:
+def _check(answer: Mapping[str, Any]) -> None:
     if "error" in answer:
         raise NatsError(answer["error"].get("description", "refused"))
-    return answer

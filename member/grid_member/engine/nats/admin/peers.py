@@ -89,9 +89,8 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     Raises:
         NatsError: nobody leads them now.
     """
-    answer = await system.request(_META, b'{"leader_only": true}', timeout_s=REQUEST_TIMEOUT_S)
-    data = json.loads(answer.payload).get("data") or {}
-    found: dict[str, Any] = data.get("meta_cluster") or {}
+    answer = await _ask(system, _META, {"leader_only": True}, REQUEST_TIMEOUT_S)
+    found: dict[str, Any] = (answer.get("data") or {}).get("meta_cluster") or {}
     if not found.get("leader"):
         raise NatsError("nobody leads the servers now")
     return found
@@ -103,9 +102,8 @@ async def is_sole(system: NatsClient, server: str) -> bool:
     Raises:
         NatsError: it does not tell.
     """
-    request = json.dumps({"server_name": server, "exact_match": True}).encode()
-    answer = await system.request(_META, request, timeout_s=REQUEST_TIMEOUT_S)
-    data = json.loads(answer.payload).get("data") or {}
+    asked = {"server_name": server, "exact_match": True}
+    data = (await _ask(system, _META, asked, REQUEST_TIMEOUT_S)).get("data") or {}
     return (data.get("meta_cluster") or {}).get("cluster_size") == 1
 
 
@@ -122,10 +120,9 @@ async def unsettled_groups(
     Raises:
         NatsError: it does not tell.
     """
+    # Without the account it tells of the system's groups only.
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
-    request = json.dumps(asked).encode()  # without the account it tells of the system's groups only
-    answer = await system.request(_GROUPS, request, timeout_s=REQUEST_TIMEOUT_S)
-    found = groups_of(json.loads(answer.payload))
+    found = groups_of(await _ask(system, _GROUPS, asked, REQUEST_TIMEOUT_S))
     return frozenset(
         name
         for name, group in found.items()
@@ -158,7 +155,7 @@ async def remove_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not done.
     """
-    await _change(system, _REMOVE, peer)
+    await _change(system, _REMOVE, {"peer_id": peer}, _NOT_MEMBER)
 
 
 async def evacuate_server(system: NatsClient, peer: str) -> None:
@@ -167,7 +164,7 @@ async def evacuate_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not begun.
     """
-    await _change(system, _EVACUATE, peer)
+    await _change(system, _EVACUATE, {"peer_id": peer}, _NOT_MEMBER)
 
 
 async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = frozenset()) -> bool:
@@ -184,9 +181,7 @@ async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = f
     successor = _successor(meta, leaving)
     # Without one the servers choose by themselves.
     request = {} if successor is None else {"placement": {"preferred": successor}}
-    error = await _ask(system, _STEP_DOWN, request)
-    if error is not None:
-        raise NatsError(error.get("description", "refused"))
+    await _change(system, _STEP_DOWN, request)
     return True
 
 
@@ -204,17 +199,19 @@ def _successor(meta: Mapping[str, Any], leaving: AbstractSet[str]) -> str | None
     return min(found)[1] if found else None
 
 
-async def _change(system: NatsClient, subject: bytes, peer: str) -> None:
-    error = await _ask(system, subject, {"peer_id": peer})
-    if error is not None and error.get("err_code") != _NOT_MEMBER:
+async def _change(
+    system: NatsClient, subject: bytes, request: Mapping[str, object], harmless: int | None = None
+) -> None:
+    """Ask for a change of those that vote; an error of the harmless code is none."""
+    error = (await _ask(system, subject, request, CHANGE_TIMEOUT_S)).get("error")
+    if error is not None and (harmless is None or error.get("err_code") != harmless):
         raise NatsError(error.get("description", "refused"))
 
 
 async def _ask(
-    system: NatsClient, subject: bytes, request: Mapping[str, object]
-) -> dict[str, Any] | None:
-    """Return the error of the answer, None when there is none."""
+    system: NatsClient, subject: bytes, request: Mapping[str, object], timeout_s: float
+) -> dict[str, Any]:
     body = json.dumps(request).encode()
-    answer = json.loads((await system.request(subject, body, timeout_s=CHANGE_TIMEOUT_S)).payload)
-    error: dict[str, Any] | None = answer.get("error")
-    return error
+    answer = await system.request(subject, body, timeout_s=timeout_s)
+    told: dict[str, Any] = json.loads(answer.payload)
+    return told
