@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from grid_member.command import EXIT_START
 from grid_member.command.output import OutputError, show
 from grid_member.engine.api import EngineError
-from grid_member.engine.backup.catalogue import began_in, newest_backup
-from grid_member.engine.backup.restore import restore_backup, restore_once
+from grid_member.engine.backup.restore import began_in, newest_backup, restore_backup, restore_once
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER
 

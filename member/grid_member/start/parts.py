@@ -75,7 +75,5 @@ def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOp
         return None
     # A member that keeps its data in memory need not load what keeps it on a disk.
     from grid_member.engine.lmdb.log import LmdbLog
-    from grid_member.engine.lmdb.timing import timed_opener
 
-    told = measurements.count_commit
-    return partial(LmdbLog, environments=timed_opener(told), report=told)
+    return partial(LmdbLog, report=measurements.count_commit)

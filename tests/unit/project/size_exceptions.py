@@ -31,7 +31,6 @@ CLASS_LINES: Final = {
 }
 CLASS_ATTRIBUTES: Final = {
     "grid_member.engine.jetstream.log.JetStreamLog": 28,
-    "grid_member.engine.lmdb.log.LmdbLog": 26,
     "grid_member.engine.replicated.inflight.InFlightShard": 27,
     "grid_member.engine.replicated.part_engine.PartEngine": 29,
     "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 40,

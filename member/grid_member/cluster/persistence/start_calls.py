@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.values.idempotency import KEEP_S
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.io.files import open_private, sync_directory
+from grid_member.engine.io.files import sync_directory, write_new_file
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.telemetry.logs import event
 
@@ -143,10 +142,7 @@ class StartCalls:
         content = {"format": _FORMAT, "calls": [asdict(call) for call in calls]}
         try:
             creating.unlink(missing_ok=True)
-            with open_private(creating) as file:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
+            write_new_file(creating, json.dumps(content))
             creating.rename(path)
             self._keep_recent(calls)
             sync_directory(self._directory)

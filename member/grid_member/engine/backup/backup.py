@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import threading
@@ -21,14 +20,15 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.directory_lock import lock_made
+from grid_member.engine.io.files import DIRECTORY_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
-from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
+from grid_member.engine.lmdb.tables import new_log
 from grid_member.engine.storage.exchange import check_unfinished, number_in
 from grid_member.engine.storage.identity import IDENTITY_FILE, StoreIdentity, write_identity
 from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
-from grid_member.engine.storage.store import DIRECTORY_MODE, make_directories, shard_path
+from grid_member.engine.storage.store import make_directories, shard_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,12 +53,12 @@ class Draft:
     """A backup in the making. All but `interrupt` may block and belongs to one thread at a time."""
 
     def __init__(self, backup_dir: Path, place: Path, lock_fd: int) -> None:
-        """Take over what `open_draft` made."""
         self._backup_dir = backup_dir
         self._place = place
         self._lock_fd = lock_fd
         self._interruption = threading.Event()
         self._told_percent = 0
+        self._report_progress: Callable[[int], None] = lambda _: None
 
     def interrupt(self) -> None:
         """Let `write` give up at its next step. May be called on any thread, at any time."""
@@ -73,17 +73,15 @@ class Draft:
     ) -> Path:
         """Write the snapshots, one a shard, and return where the complete backup is.
 
-        Args:
-            snapshots: the data of one moment.
-            member: whose data it is.
-            created_ms: when that moment was, milliseconds since the epoch.
-            report_progress: hears of the progress in percent, on this thread.
+        They are the data of one moment, in milliseconds since the epoch, of the member.
+        `report_progress` hears of the progress in percent, on this thread.
 
         Raises:
             EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
         """
         try:
-            self._write(snapshots, member, created_ms, report_progress)
+            self._report_progress = report_progress
+            self._write(snapshots, member, created_ms)
             return self._publish()
         except (OSError, lmdb.Error) as error:
             raise unusable_error(_KIND, self._backup_dir, error) from error
@@ -99,13 +97,7 @@ class Draft:
         os.close(self._lock_fd)
         self._lock_fd = -1
 
-    def _write(
-        self,
-        snapshots: Sequence[Snapshot],
-        member: uuid.UUID,
-        created_ms: int,
-        report_progress: Callable[[int], None],
-    ) -> None:
+    def _write(self, snapshots: Sequence[Snapshot], member: uuid.UUID, created_ms: int) -> None:
         total = sum(map(_part_count, snapshots))
         written = 0
         for shard, snapshot in enumerate(snapshots):
@@ -113,34 +105,34 @@ class Draft:
                 job = SnapshotJob(snapshot, 0, SNAPSHOT_CHUNK_BYTES)
                 while job.store_next(tables):
                     done = (written + job.parts_stored) * WRITTEN_PERCENT // total
-                    self._advance(min(done, WRITTEN_PERCENT), report_progress)
-                self._advance(0, report_progress)
+                    self._advance(min(done, WRITTEN_PERCENT))
+                self._advance(0)
             written += job.parts_stored
         write_identity(self._place / IDENTITY_FILE, StoreIdentity(member, len(snapshots)))
-        files = self._checksums(report_progress)
+        files = self._checksums()
         write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
         sync_directory(self._place)
-        self._advance(COMPLETE_PERCENT - 1, report_progress)
+        self._advance(COMPLETE_PERCENT - 1)
 
-    def _checksums(self, report_progress: Callable[[int], None]) -> dict[str, Checksum]:
+    def _checksums(self) -> dict[str, Checksum]:
         paths = sorted(path for path in self._place.rglob("*") if path.is_file())
         total_bytes = sum(path.stat().st_size for path in paths)
         read_bytes = 0
 
-        def go_on(size_bytes: int) -> None:
+        def go_on(piece: bytes) -> None:
             nonlocal read_bytes
-            read_bytes += size_bytes
+            read_bytes += len(piece)
             left = COMPLETE_PERCENT - WRITTEN_PERCENT - 1
-            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, report_progress)
+            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes)
 
         return {str(p.relative_to(self._place)): file_checksum(p, go_on) for p in paths}
 
-    def _advance(self, percent: int, report_progress: Callable[[int], None]) -> None:
+    def _advance(self, percent: int) -> None:
         if self._interruption.is_set():
             raise BackupInterruptedError("the backup was interrupted")
         if percent > self._told_percent:
             self._told_percent = percent
-            report_progress(percent)
+            self._report_progress(percent)
 
     def _publish(self) -> Path:
         number = 1 + max(
@@ -165,9 +157,7 @@ class Draft:
 def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
     """Begin a backup in backup_dir, made if it is missing; what others left behind is removed.
 
-    Args:
-        backup_dir: where backups are.
-        base_dir: the member's directory, which backups must not be inside of.
+    Backups must not be inside of base_dir, the member's directory.
 
     Raises:
         EngineError: backups cannot be made there.
@@ -182,7 +172,7 @@ def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
         remove_unfinished(backup_dir)
         place = backup_dir / f"{CREATING}{uuid.uuid4()}"
         place.mkdir(mode=DIRECTORY_MODE)
-        return Draft(backup_dir, place, _lock(place))
+        return Draft(backup_dir, place, lock_made(place))
     except OSError as error:
         raise unusable_error(_KIND, backup_dir, error) from error
 
@@ -196,32 +186,13 @@ def remove_unfinished(backup_dir: Path) -> None:
     if not backup_dir.is_dir():
         return
     for place in list(backup_dir.glob(f"{CREATING}*")):
-        if not _is_unfinished(place):
-            continue
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # it is in the making
-            lock_fd = _lock(place)
+        with contextlib.suppress(EngineError, BlockingIOError, FileNotFoundError):
+            check_unfinished(place)  # else it is somebody else's
+            lock_fd = lock_made(place)  # else it is in the making
             try:
                 shutil.rmtree(place)
             finally:
                 os.close(lock_fd)
-
-
-def _is_unfinished(place: Path) -> bool:
-    try:
-        check_unfinished(place)
-    except EngineError:
-        return False  # somebody else's
-    return True
-
-
-def _lock(place: Path) -> int:
-    lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(lock_fd)
-        raise
-    return lock_fd
 
 
 def _part_count(snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Restoring: a backup becomes the store of a directory that holds none.
+"""Finding and restoring: a backup becomes the store of a directory that holds none.
 
 The restored member is another one than that of the backup: it gets a UUID of its own. The original
 may still run, or come back. Under one UUID both would count the same incarnations and records, and
@@ -12,21 +12,21 @@ The store is made in `creating`, synced and renamed, as every new store is.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.backup import BACKUP
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, PRIVATE_MODE, sync_directory
 from grid_member.engine.io.store_errors import unusable_error
-from grid_member.engine.lmdb.bulk import changed_log, put_records
 from grid_member.engine.lmdb.replay import Replay
-from grid_member.engine.lmdb.values import pack_record
+from grid_member.engine.lmdb.tables import changed_log, pack_records
 from grid_member.engine.state.operations import Committed, Record
 from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
 from grid_member.engine.storage.exchange import (
@@ -35,6 +35,7 @@ from grid_member.engine.storage.exchange import (
     STORE,
     check_unfinished,
     finish_exchange,
+    number_in,
 )
 from grid_member.engine.storage.identity import (
     FORGOTTEN,
@@ -45,7 +46,6 @@ from grid_member.engine.storage.identity import (
     write_identity,
 )
 from grid_member.engine.storage.manifest import (
-    HASH_BYTES,
     MANIFEST_FILE,
     Checksum,
     Manifest,
@@ -55,18 +55,11 @@ from grid_member.engine.storage.manifest import (
 )
 from grid_member.engine.storage.store import (
     CREATING,
-    DIRECTORY_MODE,
     check_directory,
     clear_unfinished,
     make_directories,
     shard_path,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from grid_member.engine.lmdb.tables import Tables
 
 _HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""
@@ -83,6 +76,56 @@ class Restoration:
     """When the backup was made, milliseconds since the epoch."""
     size_bytes: int
     """Of what was copied and checked."""
+
+
+def newest_backup(place: Path) -> tuple[Path, list[Path]]:
+    """Return the complete backup of the highest number, and the incomplete ones above it.
+
+    Complete is what has a manifest: it is written last. A backup that is damaged is not passed
+    over, which would restore older data without a word; whoever restores it is told.
+
+    Raises:
+        EngineError: there is none, or the directory cannot be read.
+    """
+    incomplete: list[Path] = []
+    for backup in _backups(place):
+        if (backup / MANIFEST_FILE).exists():
+            return backup, incomplete
+        incomplete.append(backup)
+    if (place / MANIFEST_FILE).exists():
+        raise EngineError(f"{place} is a backup itself: leave --newest out")
+    raise EngineError(
+        f"{place} holds no complete backup: name the directory that holds {BACKUP}1 or others"
+    )
+
+
+def began_in(place: Path, directory: Path) -> Path | None:
+    """Return which backup of a place the store in a base directory began as, None if none."""
+    try:
+        restored = read_identity(directory / STORE / IDENTITY_FILE).restored
+    except (EngineError, OSError):
+        return None  # whoever restores there finds out what is wrong
+    if restored is None or not restored.backup_id:
+        return None
+    if Path(restored.place).parent == place.resolve():
+        return Path(restored.place)
+    return next((b for b in _backups(place) if _has_id(b, restored.backup_id)), None)
+
+
+def _backups(place: Path) -> list[Path]:
+    """Return what is called a backup, the highest number first."""
+    try:
+        found = {number_in(path.name, BACKUP): path for path in place.iterdir() if path.is_dir()}
+    except OSError as error:
+        raise unusable_error("the directory of backups", place, error) from None
+    return [found[number] for number in sorted(found, reverse=True) if number > 0]
+
+
+def _has_id(backup: Path, backup_id: str) -> bool:
+    try:
+        return read_manifest(backup).backup_id == backup_id
+    except (EngineError, OSError):
+        return False
 
 
 def restore_once(backup: Path, directory: Path) -> Restoration | None:
@@ -245,29 +288,21 @@ def _check_empty(directory: Path) -> None:
 
 def _copy(backup: Path, name: str, expected: Checksum, creating: Path) -> None:
     """Copy a file of the backup, checking what is copied."""
-    digest, size_bytes = hashlib.sha256(), 0
     target = creating / name
     if ".." in target.parts or not target.is_relative_to(creating):
         raise backup_error(backup, "its manifest names a file outside of it")
     target.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-    try:
-        source = (backup / name).open("rb")
-    except FileNotFoundError:
-        raise backup_error(backup, f"{name} is missing") from None
-    with source, _new_file(target) as copy:
-        while piece := source.read(HASH_BYTES):
-            digest.update(piece)
-            size_bytes += len(piece)
-            copy.write(piece)
+    file_fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
+    with os.fdopen(file_fd, "wb") as copy:
+        try:
+            found = file_checksum(backup / name, copy.write)
+        except FileNotFoundError:
+            raise backup_error(backup, f"{name} is missing") from None
         copy.flush()
-        os.fsync(copy.fileno())
-    if Checksum(size_bytes, digest.hexdigest()) != expected:
+        os.fsync(file_fd)
+    if found != expected:
         raise backup_error(backup, f"{name} is not as it was written")
     sync_directory(target.parent)
-
-
-def _new_file(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def return_items_in_flight(path: Path, shard: int) -> None:
@@ -277,13 +312,16 @@ def return_items_in_flight(path: Path, shard: int) -> None:
         EngineError: the log is damaged.
     """
     with changed_log(path, shard) as tables:
-        put_records(tables, _endings(tables, path))
+        replay = Replay(tables, path)
+        endings = _endings(replay)
+        values = pack_records(endings, replay.sequence + 1, replay.timestamp_ms)
+        tables.append(replay.sequence, values)
 
 
-def _endings(tables: Tables, path: Path) -> list[tuple[int, bytes]]:
+def _endings(replay: Replay) -> list[Record]:
+    """Read the log; return the records that return what is in flight at its end."""
     takers: set[bytes] = set()
     incarnations: dict[bytes, int] = {}
-    replay = Replay(tables, path)
     for step in replay.steps():
         if isinstance(step, Committed):
             record = step.record
@@ -299,8 +337,4 @@ def _endings(tables: Tables, path: Path) -> list[tuple[int, bytes]]:
                 incarnations[part.member] = part.mark.incarnation
             elif isinstance(part, ItemPart) and part.taker is not None:
                 takers.add(part.taker)
-    endings = [Record(m, incarnations.get(m, 0) + 1, 1, ()) for m in sorted(takers)]
-    return [
-        (place, pack_record(place, replay.timestamp_ms, ending))
-        for place, ending in enumerate(endings, replay.sequence + 1)
-    ]
+    return [Record(m, incarnations.get(m, 0) + 1, 1, ()) for m in sorted(takers)]

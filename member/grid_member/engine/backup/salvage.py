@@ -10,7 +10,7 @@ The damaged store stays beside the new one, as `store.damaged-N`.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -23,16 +23,14 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import return_items_in_flight
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.io.files import sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import (
     DamagedStoreError,
     foreign_error,
     newer_error,
     unusable_error,
 )
-from grid_member.engine.lmdb.bulk import new_log, put_base, put_chunks, put_records
-from grid_member.engine.lmdb.check import check_pages
-from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.pages import Pages, check_pages, open_file
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.tables import (
     CHUNK,
@@ -42,10 +40,13 @@ from grid_member.engine.lmdb.tables import (
     NO_SNAPSHOT,
     SEQUENCE,
     WAL_FORMAT,
+    new_log,
     open_environment,
     open_tables,
+    unpack_base,
+    unpack_record,
+    unpack_salt,
 )
-from grid_member.engine.lmdb.values import unpack_base, unpack_record, unpack_salt
 from grid_member.engine.lmdb.wal import read_wal
 from grid_member.engine.state import codec
 from grid_member.engine.storage.exchange import (
@@ -65,7 +66,6 @@ from grid_member.engine.storage.identity import (
     write_identity,
 )
 from grid_member.engine.storage.store import (
-    DIRECTORY_MODE,
     check_directory,
     check_shards,
     make_empty,
@@ -117,7 +117,7 @@ def refuse_healthy(directory: Path, shards: int) -> None:
     Raises:
         EngineError: the store is not damaged.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         try:
             check_shards(place, read_identity(place / IDENTITY_FILE), shards)
             for shard in range(shards):
@@ -146,7 +146,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
         EngineError: the store is foreign, of a newer format or locked, nothing of it can be read,
             or the disk has no room for another one. It is as it was then.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         identity = _identity_left(place)
         count = shards if identity is None else identity.shards
         building = directory / BUILDING
@@ -177,7 +177,7 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
     Raises:
         EngineError: the store is foreign, of a newer format or locked. It is as it was then.
     """
-    with _LockedStore(directory) as place:
+    with _locked_store(directory) as place:
         check_unfinished(place)  # what is not a member's is not deleted either
         former = _identity_left(place)
         # Else a backup that is named in the configuration would be restored at the next start.
@@ -188,41 +188,26 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
         return identity.member
 
 
-class _LockedStore:
-    """The directory of a member that is not running, locked; gives the place of its store."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._lock_fd = -1
-
-    def __enter__(self) -> Path:
+@contextlib.contextmanager
+def _locked_store(directory: Path) -> Iterator[Path]:
+    """Lock the directory of a member that is not running; give the place of its store."""
+    lock_fd = -1
+    try:
+        _check_ours(directory)
+        lock_fd = lock_directory(directory)
+        _check_ours(directory)  # once more: another process may have ended just now
+        finish_exchange(directory)
         try:
-            _check_ours(self._directory)
-            self._lock_fd = lock_directory(self._directory)
-            _check_ours(self._directory)  # once more: another process may have ended just now
-            finish_exchange(self._directory)
+            yield directory / STORE
         except (OSError, lmdb.Error) as error:
-            self._release()
-            raise unusable_error("the directory", self._directory, error) from error
-        except BaseException:
-            self._release()
-            raise
-        return self._directory / STORE
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        problem = None
-        if isinstance(error, (OSError, lmdb.Error)):
             # Before what was written goes: it may have filled the disk.
-            problem = unusable_error("the directory", self._directory, error)
-        shutil.rmtree(self._directory / BUILDING, ignore_errors=True)
-        self._release()
-        if problem is not None:
-            raise problem from error
-
-    def _release(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+            raise unusable_error("the directory", directory, error) from error
+        finally:
+            shutil.rmtree(directory / BUILDING, ignore_errors=True)
+    except (OSError, lmdb.Error) as error:
+        raise unusable_error("the directory", directory, error) from error
+    finally:
+        close_files([lock_fd])
 
 
 def _check_ours(directory: Path) -> None:
@@ -262,11 +247,11 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             if left is None:
                 return None
             for chunks in _groups(_whole_chunks(pages, left.snapshot, left.base)):
-                put_chunks(tables, left.base, chunks)
-            put_base(tables, left.base, left.chunks)
+                tables.put_chunks(left.base, chunks)
+            tables.put_base(left.base, left.chunks)
             records = chain(_whole_records(pages, left.log, left.base), left.wal)
             for group in _groups(records):
-                put_records(tables, group)
+                tables.append(group[0][0] - 1, [value for _, value in group])
     return left.last
 
 
@@ -287,7 +272,7 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_SalvagedState]:
             if (sequence, chunks) == NO_SNAPSHOT and not log.entries:
                 # nothing was ever written
                 yield _SalvagedState(log, snapshot, sequence, chunks, 0, [])
-        if chunks and chunks == _chunk_count(pages, snapshot, sequence):
+        if chunks and chunks == len({n for n, _ in _whole_chunks(pages, snapshot, sequence)}):
             yield _salvaged_state(pages, log, snapshot, sequence, chunks, wal)
         # Before a snapshot replaced anything, the records tell everything.
         from_the_first = _salvaged_state(pages, log, snapshot, *NO_SNAPSHOT, wal)
@@ -347,10 +332,6 @@ def _whole_chunks(pages: Pages, snapshot: Root, base: int) -> Iterator[tuple[int
         sequence, number = CHUNK.unpack(key)
         if sequence == base and _is_whole(codec.decode_parts, data):
             yield number, data
-
-
-def _chunk_count(pages: Pages, snapshot: Root, base: int) -> int:
-    return len({number for number, _ in _whole_chunks(pages, snapshot, base)})
 
 
 def _whole_records(pages: Pages, log: Root, base: int) -> Iterator[tuple[int, bytes]]:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
-from grid_member.engine.io.files import close_files, replace_file, sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, close_files, replace_file, sync_directory
 from grid_member.engine.io.store_errors import damage_error, newer_error, unusable_error
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.manifest import MANIFEST_FILE
-from grid_member.engine.storage.store import CLUSTER, DIRECTORY_MODE, make_directories
+from grid_member.engine.storage.store import CLUSTER, make_directories
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
-from grid_member.engine.integrity.advice import RepairOption, repair_advice
-from grid_member.engine.integrity.watermarks import Watermarks
+from grid_member.engine.integrity.watermarks import WATERMARK_FILE, Watermarks
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +44,37 @@ is longer than elections take, and than who leads an emptied one needs to find i
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _SOMEBODY: Final = "a member"
+RESTORE: Final = (
+    "stop all members, keep a copy of their directories, empty these and start all with "
+    "persistence.restore-from, which names the last backup; what was written after it is lost; "
+    "partialStart does not help with that, as no member is lost"
+)
+"""What is left where no disk has what is missing."""
+_ALONE: Final = (
+    "if the other members are ready, or wait and do not say this, only what this one has noted is "
+    "newer than what they have: stop {member}, empty {directory} and start it again, this one "
+    "alone, and only while a majority is there without it: start who is off before; of two members "
+    "the other one is none, and partialStart, asked of this one, goes on then; it copies what they "
+    "have, and what only it had read is lost; if all that hold it say this, "
+)
+_GO_ON: Final = (
+    "; if all are there and this stays, the others have gone on without what only this one has "
+    "read: stop {member}, keep a copy of {file}, remove it and start the member again: it goes on "
+    "with what they have"
+)
 _log: Final = logging.getLogger("grid.engine.nats")
+
+
+class RepairOption(enum.Enum):
+    """What may be done about a log that ends before what a member has read of it.
+
+    While one copy is as long as that, and others are not, nothing is: they will be copied from it.
+    """
+
+    ALONE = enum.auto()
+    """All copies end before: either none has it, or the one that noted it is alone with that."""
+    GO_ON = enum.auto()
+    """None does, and it is not in them: others went on with what was left."""
 
 
 class Copy(NamedTuple):
@@ -90,11 +121,9 @@ class Damage:
     ) -> None:
         """Look at nothing yet.
 
-        Args:
-            streams: returns those that a start waits for.
-            directory: where this member keeps its copies; without one there are none on disk.
-            alone: whether its server is the only one.
-            lite: whether its server keeps nothing.
+        `streams` returns those that a start waits for; the directory has this member's copies,
+        without one there are none on disk. `alone` tells whether its server is the only one, `lite`
+        whether that keeps nothing.
         """
         self._streams = streams
         self._directory = directory
@@ -121,12 +150,9 @@ class Damage:
     def begin(
         self, system: NatsClient, identity: MemberIdentity, waits: Callable[[], bool]
     ) -> None:
-        """Look from now on.
+        """Look from now on, over a connection in the account of the system.
 
-        Args:
-            system: a connection in the account of the system.
-            identity: this member's.
-            waits: tells whether the start waits for something.
+        `waits` tells whether the start waits for something.
         """
         own = identity.server_name
         self._waits, self._member = waits, member_of(own)
@@ -252,11 +278,7 @@ class Damage:
 
 
 async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[str, list[Copy]]:
-    """Return what the servers that are there tell of their copies of streams on disks.
-
-    Args:
-        system: a connection in the account of the system.
-        streams: the streams that matter.
+    """Return what the servers that are there tell of their copies of those streams on disks.
 
     Raises:
         NatsError: there is no connection.
@@ -287,10 +309,7 @@ def describe_damage(
 ) -> str | None:
     """Return which streams are damaged on whose disks, and what to do; None: none is.
 
-    Args:
-        places: where streams are damaged, and which they are.
-        member: the name of who tells it.
-        directory: where that one keeps its copies.
+    `member` is the name of who tells it, and keeps its copies in the directory.
     """
     told = []
     for place, streams in places.items():
@@ -301,6 +320,24 @@ def describe_damage(
     return "; ".join(told) or None
 
 
+def repair_advice(
+    way: RepairOption | None, member: str, directory: Path | None, *, everywhere: bool
+) -> str:
+    """Return what follows where a stream is damaged.
+
+    `way` is that of one that is short, `member` the name of who tells it, `everywhere` whether all
+    that hold it are there, and their copies damaged.
+    """
+    if everywhere:
+        alone = way is RepairOption.ALONE
+        first = _ALONE.format(member=member, directory=directory) if alone else ""
+        return f", which are all that hold it: {first}{RESTORE}"
+    rest = ""
+    if way is RepairOption.GO_ON and directory is not None:
+        rest = _GO_ON.format(member=member, file=directory / CLUSTER / WATERMARK_FILE)
+    return f": start all members, as others may hold it whole{rest}"
+
+
 def places_of(
     found: Mapping[str, list[Copy]],
     lacking: Mapping[str, AbstractSet[str]],
@@ -308,10 +345,8 @@ def places_of(
 ) -> dict[_DamagedStream, list[str]]:
     """Return where streams are damaged, and which they are.
 
-    Args:
-        found: what servers tell of their copies, by streams.
-        lacking: the servers whose copies could not be read, by streams.
-        short: what was found of logs that end too early, by streams.
+    All by streams: what servers tell of their copies, the servers whose copies could not be read,
+    and what was found of logs that end too early.
     """
     servers = {stream: set(of) for stream, of in lacking.items()}
     for stream, error in short.items():

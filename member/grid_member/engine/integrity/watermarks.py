@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import JETSTREAM
-from grid_member.engine.integrity.read_progress import ReadLog
-from grid_member.engine.integrity.watermark_file import (
+from grid_member.engine.integrity.read_progress import (
+    ReadLog,
     encode_marks,
     fields_of,
     read_watermarks,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.bootstrap.identity import MemberIdentity
-    from grid_member.engine.integrity.watermark_file import Watermark
+    from grid_member.engine.integrity.read_progress import Watermark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
@@ -76,10 +76,8 @@ class Watermarks:
     def __init__(self, directory: Path | None, *, alone: bool = False, lite: bool = False) -> None:
         """Know nothing yet but what the own server has noted: it must not have begun.
 
-        Args:
-            directory: of the member; without one nothing is on disks.
-            alone: whether there is one server only, which votes with nobody: no group decides.
-            lite: whether the own server keeps nothing.
+        Without a directory nothing is on disks. `alone` tells whether there is one server only,
+        which votes with nobody: no group decides; `lite` whether the own server keeps nothing.
         """
         self._bare = directory is not None and not (alone or lite or _has_notes(directory))
         self._alone = alone
@@ -113,9 +111,7 @@ class Watermarks:
     def begin(self, system: NatsClient, identity: MemberIdentity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
-        Args:
-            system: a connection in the account of the system.
-            identity: this member's.
+        `system` is a connection in the account of the system.
         """
         if self._path is None:
             return

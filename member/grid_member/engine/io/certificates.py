@@ -59,14 +59,10 @@ def concerns(file: Path, now: datetime) -> list[Concern]:
 def concerns_of_authorities(
     file: Path, now: datetime, certificate: Path | None = None
 ) -> list[Concern]:
-    """Return what is the matter with the time of authorities, as `concerns`.
+    """Return what is the matter with the time of the authorities in a file, as `concerns`.
 
     Where there are several, as while one takes the place of another, one that can go on is enough.
-
-    Args:
-        file: holds the authorities.
-        now: the time.
-        certificate: who issued this one, or one behind it, matters; None: any of them.
+    Those that issued a certificate in the other file matter; without one any of them.
     """
     found = _look(file, now)
     matter = _relevant([one for one, _ in found], certificate)

@@ -72,6 +72,22 @@ def lock_data(path: Path, directory: Path) -> int:
     return data_fd
 
 
+def lock_made(directory: Path) -> int:
+    """Lock a directory itself, which its maker keeps locked; return what to close to give it back.
+
+    Raises:
+        BlockingIOError: another process has it.
+        OSError: there is no such directory.
+    """
+    lock_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
 def _lock(directory: Path) -> int | None:
     """Return the open lock; None when another process has it."""
     path = directory / LOCK

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from typing import TextIO
 
 PRIVATE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
 
 
-def open_private(path: Path) -> TextIO:
-    """Return a new file to write text into, which nobody but its owner may read.
+def write_new_file(path: Path, text: str) -> None:
+    """Write text into a new file, synced, which nobody but its owner may read.
 
     Raises:
-        OSError: it is there already, or cannot be made.
+        OSError: it is there already, or cannot be written.
     """
-    file_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE)
-    return os.fdopen(file_fd, "w", encoding="utf-8")
+    _write(path, text, os.O_EXCL)
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -32,13 +31,17 @@ def replace_file(path: Path, text: str) -> None:
         OSError: it cannot be written.
     """
     unfinished = path.with_suffix(".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(unfinished, flags, PRIVATE_MODE), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    _write(unfinished, text, os.O_TRUNC)
     unfinished.replace(path)
     sync_directory(path.parent)
+
+
+def _write(path: Path, text: str, flag: int) -> None:
+    file_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, PRIVATE_MODE)
+    with open(file_fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file_fd)
 
 
 def sync_directory(directory: Path) -> None:

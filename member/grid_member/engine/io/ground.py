@@ -42,14 +42,10 @@ class Ground:
         *,
         of_several: bool = False,
     ) -> None:
-        """Note what is at the paths now.
+        """Note what is at the paths now, which are open and in the directory that people know.
 
-        Args:
-            directory: what they are called as a whole, for people.
-            paths: of files and directories that are open.
-            unlinked: tells whether another open file of it has no name any more.
-            of_several: whether it is that of one of several members, which does not go on by itself
-                when the directory is back.
+        `unlinked` tells whether another open file of it has no name any more. A member `of_several`
+        does not go on by itself when the directory is back.
         """
         self._of_several = of_several
         self._unlinked = unlinked

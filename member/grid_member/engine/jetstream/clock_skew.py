@@ -20,7 +20,6 @@ class ClockSkew:
     """What own records that came back tell of the clock of a stream."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._known = False
         self._least_s = self._most_s = 0.0
         """How far the stream's clock is ahead of this member's, as the last record told that did so

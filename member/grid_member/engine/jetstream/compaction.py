@@ -56,13 +56,7 @@ class Compactor:
     def __init__(
         self, client: NatsClient, stream: str, own_server: Callable[[], str | None]
     ) -> None:
-        """Begin nothing.
-
-        Args:
-            client: connected to the member's own server.
-            stream: the log's stream.
-            own_server: the name of the member's own server, None when that is of no matter.
-        """
+        """Begin nothing; own_server names the member's own server, None: that is of no matter."""
         self.snapshots = 0
         """Snapshots that this member made."""
         self._client = client
@@ -108,13 +102,7 @@ class Compactor:
         return False
 
     def store(self, snapshot: Snapshot, log_ms: int | None = None) -> None:
-        """Write the snapshot, which is wanted.
-
-        Args:
-            snapshot: the state.
-            log_ms: when the log's servers took the record that it was taken at, in milliseconds
-                since the epoch, as far as that is known.
-        """
+        """Write the snapshot, which is wanted; log_ms is that of its `SnapshotEnd`."""
         held, self._snapshots = self._snapshots, None
         end = None if held is None or held.end == self._other else held.end
         old = end is not None and snapshot.sequence <= end.log

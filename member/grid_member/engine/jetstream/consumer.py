@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.jetstream.local_leader import LocalLeader
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
+from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.nats.client.wire import status
 
@@ -45,10 +45,6 @@ class StreamMessage(NamedTuple):
 Take: TypeAlias = "Callable[[Sequence[StreamMessage]], None]"
 
 
-class ConsumerGapError(Exception):
-    """Messages that were not seen are not in the stream any more."""
-
-
 def place(reply: bytes) -> tuple[int, int, int]:
     """Return stream sequence, consumer sequence and milliseconds since the epoch of a message.
 
@@ -76,20 +72,16 @@ class StreamConsumer:
     ) -> None:
         """Make a consumer that has not begun.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            member: unique to this incarnation of this member; part of subjects.
-            own_server: the name of the member's own server, None when its place is of no matter.
-            take: gets messages that come in one read.
-            on_loss: hears that messages which were not seen are gone from the stream, or that take
-                raised; nothing more comes until `resume`.
+        The name `member` is unique to this incarnation of this member, as it is part of subjects;
+        `own_server` returns the name of the member's own server, None when its place is of no
+        matter. `take` gets messages that come in one read. `on_loss` hears that messages which were
+        not seen are gone from the stream, or that `take` raised; nothing more comes until `resume`.
         """
         self._client = client
         self._stream = stream
         self._consumers = Consumers(client, stream, member)
         self._local_leader = LocalLeader(
-            client, stream, self._consumers, own_server, self._begin_after, self._listen
+            self._consumers, own_server, self._begin_after, self._listen
         )
         self._take = take
         self._on_loss = on_loss
@@ -223,10 +215,9 @@ class StreamConsumer:
         """
         if not self._last:
             return
-        answer = await self._client.request(
-            f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
-        )
-        state = json.loads(answer.payload).get("state", {})
+        call = f"STREAM.INFO.{self._stream}"
+        info = await ask(self._client, call, timeout_s=REQUEST_TIMEOUT_S)
+        state = info.get("state", {})
         if state.get("last_seq", 0) >= self._last:
             self._short = 0
             return

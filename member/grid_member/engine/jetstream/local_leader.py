@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.nats.admin.consumers import Consumers
-    from grid_member.engine.nats.client.client import NatsClient
 
 TRIES: Final = 12
 """Consumers made, one after the other, in the hope of one that the own server leads."""
@@ -42,8 +41,6 @@ class LocalLeader:
 
     def __init__(
         self,
-        client: NatsClient,
-        stream: str,
         consumers: Consumers,
         own_server: Callable[[], str | None],
         after: Callable[[], int],
@@ -51,16 +48,10 @@ class LocalLeader:
     ) -> None:
         """Look at nothing yet.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            consumers: of that stream.
-            own_server: the name of the member's own server, None when its place is of no matter.
-            after: behind which message a consumer that is made now is to begin.
-            change: is told the number of the consumer that is to feed from now on.
+        `own_server` is that of `StreamConsumer`. `after` returns behind which message a consumer
+        that is made now is to begin, `change` is told the number of the one that is to feed from
+        now on.
         """
-        self._client = client
-        self._stream = stream
         self._consumers = consumers
         self._own_server = own_server
         self._after = after
@@ -87,14 +78,14 @@ class LocalLeader:
         try:
             self._pause_s = await self._next_look_s()
         except (NatsError, ValueError, KeyError, TypeError) as error:
-            _log.debug("the consumer of %s stays where it is: %s", self._stream, error)
+            _log.debug("the consumer of %s stays where it is: %s", self._consumers.stream, error)
             self._pause_s = self._later_s()
 
     async def _next_look_s(self) -> float:
         own = self._own_server()
         if own is None or await self._consumers.leader(self._number) in {own, None}:
             return LOCAL_S
-        copies = await copies_of(self._client, self._stream)
+        copies = await copies_of(self._consumers.client, self._consumers.stream)
         if peer_id(own) not in copies.servers:
             return min(max(SOON_S, SLOWER * self._pause_s), NO_COPY_S)
         if copies.moving or peer_id(own) not in copies.current:

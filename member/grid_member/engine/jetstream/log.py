@@ -144,7 +144,8 @@ class JetStreamLog:
         self.has_other_readers = has_other_readers
         self._client = client
         self._stream = stream
-        self._shard = shard
+        self.shard = shard
+        """The shard's number."""
         self._member = member
         self._source, self._lost_log = source, give_up
         self._trouble, self._short = trouble, short
@@ -156,11 +157,6 @@ class JetStreamLog:
         self._messages = StreamConsumer(
             client, stream, incarnation, stream_consumer, self._take_messages, self._note_loss
         )
-
-    @property
-    def shard(self) -> int:
-        """The shard's number."""
-        return self._shard
 
     @property
     def crowded(self) -> bool:
@@ -189,7 +185,8 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        with closing(replay_log(*self._read())) as steps:
+        read = replay_log(self._source, self._stream, self._note_begin, self._lost_log)
+        with closing(read) as steps:
             for step in steps:
                 try:
                     if isinstance(step, SnapshotChunk):
@@ -203,9 +200,6 @@ class JetStreamLog:
                 yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
                 self._last, self._last_ms = step.sequence, step.timestamp_ms
                 self._stored_bytes += len(step.payload) + RECORD_BYTES
-
-    def _read(self) -> tuple[ReplaySource, str, Callable[[str], None], GiveUp]:
-        return self._source, self._stream, self._note_begin, self._lost_log
 
     def _note_begin(self, created: str) -> None:
         self.created = created
@@ -329,7 +323,7 @@ class JetStreamLog:
             self._report_time(now_s - sent_s)
         jump_s = self._clock_skew.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
         if jump_s:
-            _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))
+            _log.warning(_AHEAD if jump_s > 0 else _BACK, self.shard, abs(jump_s))
 
     def _contact(self, batch: list[Committed]) -> None:
         if any(one.record.member == self._member for one in batch):

@@ -21,19 +21,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.integrity.advice import RESTORE
+from grid_member.engine.integrity.damage import RESTORE
 from grid_member.engine.jetstream.publisher import SILENT_S, quorum_silence_s
 from grid_member.engine.jetstream.snapshots import (
     OvertakenError,
     SnapshotEnd,
     end_fields,
     end_of,
-    end_request,
     end_subject,
     put_headers,
     put_outcome,
     record_ms,
-    record_request,
     snapshot_stream,
 )
 from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
@@ -111,7 +109,7 @@ def look(client: BlockingClient, stream: str) -> LogComparison:
         NatsError: nobody leads one of the streams.
     """
     call = f"STREAM.MSG.GET.{snapshot_stream(stream)}"
-    end = end_of(stream, _ask(client, call, end_request(stream)))
+    end = end_of(stream, _ask(client, call, {"last_by_subj": end_subject(stream)}))
     snapshots = info(client, snapshot_stream(stream))
     log = info(client, stream)
     return LogComparison(log, snapshots, end, time_in(client, stream, log["state"], end))
@@ -127,7 +125,7 @@ def time_in(
     """
     if end is None or not end.is_in(state):
         return None
-    return record_ms(stream, _ask(client, f"STREAM.MSG.GET.{stream}", record_request(end)))
+    return record_ms(stream, _ask(client, f"STREAM.MSG.GET.{stream}", {"seq": end.log}))
 
 
 def info(client: BlockingClient, stream: str) -> dict[str, Any]:

@@ -89,11 +89,8 @@ class Publisher:
     ) -> None:
         """Make an empty one.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            given_up: is told of records that did not come back in time.
-            reject: is told of a record that cannot be sent at all, later in the same tick.
+        `given_up` is told of records that did not come back in time, `reject` of a record that
+        cannot be sent at all, later in the same tick.
         """
         self._client = client
         self._stream = stream
@@ -292,11 +289,7 @@ class Publisher:
 
 
 def quorum_silence_s(cluster: Mapping[str, object]) -> float:
-    """Return how long ago a stream's leader heard of as many as it needs; 0: nobody leads it.
-
-    Args:
-        cluster: what the leader tells of the servers that hold the stream.
-    """
+    """Return how long ago a stream's leader, as it tells, heard of a quorum; 0: nobody leads it."""
     listed = cluster.get("replicas")
     # Some are to be of the group, or were, and have no vote.
     others = [one for one in listed if not one.get("pending")] if isinstance(listed, list) else []

@@ -11,7 +11,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream.consumer import StreamMessage, place
 from grid_member.engine.jetstream.mismatch import api, give_up_lost, info, look, time_in
 from grid_member.engine.jetstream.snapshots import OvertakenError, snapshot_stream
-from grid_member.engine.nats.admin.consumers import HEARTBEAT_S, consumer_config
+from grid_member.engine.nats.admin.consumers import HEARTBEAT_S, consumer_request
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import LackingError, NatsError, RequestTimeoutError
 from grid_member.engine.nats.client.wire import status
@@ -65,11 +65,8 @@ def replay_log(
 ) -> Generator[SnapshotChunk | StreamMessage, None, None]:
     """Yield the last snapshot of a log, then all messages behind it that it holds now, in order.
 
-    Args:
-        source: where to read.
-        stream: the stream's name.
-        made: hears first when that was made, as its leader tells it.
-        give_up: is called for a log that does not go on where its snapshot ends.
+    `made` hears first when the stream was made, as its leader tells it. `give_up` is called for a
+    log that does not go on where its snapshot ends.
 
     Raises:
         NatsError: the server cannot be reached, has no leader for the stream, or a purge overtook
@@ -178,9 +175,8 @@ def _begin(
     subject: bytes,
 ) -> str:
     """Make a consumer; return the name of the server whose copy it reads, as far as that tells."""
-    config = consumer_config(name, subject.decode(), after)
-    request = {"stream_name": stream, "action": "create", "config": config}
-    made = api(client, f"CONSUMER.CREATE.{stream}.{name}", request, min(patience_s, CREATE_S))
+    call, request = consumer_request(stream, name, subject.decode(), after)
+    made = api(client, call, request, min(patience_s, CREATE_S))
     return str((made.get("cluster") or {}).get("leader") or "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.peers import peer_ids
 from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -34,12 +34,8 @@ async def await_growth(client: NatsClient, error: ShortError, delay_s: float) ->
     """Wait before a log is read again: until it has become long enough, or is another one.
 
     Or until a server that held it was taken off: what only that one had is missed no more. One that
-    stays as it is is left alone for `delay_s`; who leads it does not tell of other servers.
-
-    Args:
-        client: connected to the member's own server.
-        error: names the log, and the record that it ended before.
-        delay_s: the next one had better be `longer(delay_s)`.
+    stays as it is is left alone for `delay_s`, then had better be for `longer(delay_s)`; who leads
+    it does not tell of other servers.
     """
     now_s, former = asyncio.get_running_loop().time, cast("_LogLength | None", None)
     ends_s = now_s() + delay_s
@@ -62,11 +58,8 @@ async def await_growth(client: NatsClient, error: ShortError, delay_s: float) ->
 
 
 def _log_length(info: Mapping[str, Any], sequence: int) -> _LogLength:
-    servers, short = frozenset[str](), int(info["state"]["last_seq"]) < sequence
-    if cluster := info.get("cluster"):
-        replicas = cluster.get("replicas") or ()
-        servers = frozenset([peer_id(cluster["leader"]), *(one["peer"] for one in replicas)])
-    return _LogLength(str(info["created"]), short, servers)
+    cluster, short = info.get("cluster"), int(info["state"]["last_seq"]) < sequence
+    return _LogLength(str(info["created"]), short, peer_ids(cluster) if cluster else frozenset())
 
 
 def _is_news(former: _LogLength, found: _LogLength) -> bool:

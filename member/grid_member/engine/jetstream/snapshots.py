@@ -117,7 +117,7 @@ def end_subject(stream: str) -> str:
 
 
 def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
-    """Return the end in an answer to `end_request`, None when there is none.
+    """Return the end in an answer of `STREAM.MSG.GET`, None when there is none.
 
     Raises:
         NatsError: the answer is none.
@@ -143,24 +143,14 @@ def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
     return end
 
 
-def end_request(stream: str) -> dict[str, str]:
-    """Return the request of `STREAM.MSG.GET` for the last end."""
-    return {"last_by_subj": end_subject(stream)}
-
-
 def end_fields(end: SnapshotEnd) -> bytes:
     """Return an end as a message."""
     known = {name: value for name, value in end._asdict().items() if value is not None}
     return json.dumps({"format": FORMAT, **known}).encode()
 
 
-def record_request(end: SnapshotEnd) -> dict[str, int]:
-    """Return the request of `STREAM.MSG.GET` for the log's record that a snapshot was taken at."""
-    return {"seq": end.log}
-
-
 def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
-    """Return the time of the record in an answer to `record_request`, None when it was purged.
+    """Return the time of the record in an answer of `STREAM.MSG.GET`, None when it was purged.
 
     In milliseconds since the epoch, cut off as `consumer.place` does.
 
@@ -178,11 +168,9 @@ def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
 
 
 def put_headers(last: int, before: int | None = None) -> bytes:
-    """Return the headers of a message of a snapshot.
+    """Return the headers of a message that comes behind the stream's message `last`.
 
-    Args:
-        last: the sequence of the stream's last message, which has to be that still.
-        before: the same of the message's subject.
+    `before`, if given, is the last message of its own subject.
     """
     subject = b"" if before is None else b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % before
     return b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n%b\r\n" % (last, subject)
@@ -210,7 +198,9 @@ async def look_at(client: NatsClient, stream: str) -> StoredSnapshots:
     name = snapshot_stream(stream)
     info = await ask_successfully(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
     state = info["state"]
-    end = end_of(stream, await ask(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
+    end = end_of(
+        stream, await ask(client, f"STREAM.MSG.GET.{name}", {"last_by_subj": end_subject(stream)})
+    )
     if end is not None and end.place > state["last_seq"]:
         raise OvertakenError(f"{name} changes")
     tails = [subject.rpartition(".")[2] for subject in state.get("subjects") or {}]
@@ -251,7 +241,7 @@ async def check_log(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
         if not end.is_in(state):
             return
         call = f"STREAM.MSG.GET.{stream}"
-        record = await ask(client, call, record_request(end), RECORD_S)
+        record = await ask(client, call, {"seq": end.log}, RECORD_S)
         found_ms = record_ms(stream, record)
         if found_ms == end.log_ms:
             return
@@ -269,11 +259,8 @@ class SnapshotWriter:
     ) -> None:
         """Write nothing yet.
 
-        Args:
-            client: connected to the member's own server.
-            stream: the log's stream.
-            held: what its snapshots' stream holds: nothing else may come before this snapshot.
-            log_begins: whether the log is empty and is to begin behind the snapshot.
+        Nothing else may come before this snapshot than what its stream held. `log_begins` tells
+        whether the log is empty and is to begin behind the snapshot.
         """
         self._client = client
         self._stream = stream
@@ -283,12 +270,7 @@ class SnapshotWriter:
         self._subject = f"grid.image.{stream}.{held.last + 1}"
 
     async def write(self, content: Snapshot, log_ms: int | None = None) -> None:
-        """Write the snapshot and purge what it replaces.
-
-        Args:
-            content: what to write.
-            log_ms: when the log's servers took the record that it was taken at, in milliseconds
-                since the epoch, as far as that is known.
+        """Write the snapshot and purge what it replaces; log_ms is that of its `SnapshotEnd`.
 
         Raises:
             NatsError: it is not complete, or not all that it replaces is purged.

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
-from grid_member.engine.lmdb.values import pack_base
 from grid_member.engine.state import codec, snapshot
 
 if TYPE_CHECKING:
@@ -42,12 +41,9 @@ class SnapshotJob:
     )
 
     def __init__(self, content: Snapshot, live_bytes: int, chunk_bytes: int) -> None:
-        """Begin.
+        """Begin; a chunk is full with so many bytes of values.
 
-        Args:
-            content: what to store.
-            live_bytes: what the state says that it holds.
-            chunk_bytes: bytes of values after which a chunk is full.
+        `live_bytes` is what the state says that it holds.
         """
         self.sequence = content.sequence
         self.live_bytes = live_bytes
@@ -64,12 +60,10 @@ class SnapshotJob:
         while size_bytes < SNAPSHOT_CHUNK_BYTES and (chunk := self._next_chunk()) is not None:
             chunks.append(chunk)
             size_bytes += len(chunk)
-        with tables.environment.begin(write=True) as transaction:
-            for number, chunk in enumerate(chunks, self._chunks):
-                transaction.put(CHUNK.pack(self.sequence, number), chunk, db=tables.snapshot)
-            if not chunks:
-                base = pack_base(self.sequence, self._chunks)
-                transaction.put(b"base", base, db=tables.meta)
+        if chunks:
+            tables.put_chunks(self.sequence, enumerate(chunks, self._chunks))
+        else:
+            tables.put_base(self.sequence, self._chunks)
         self._chunks += len(chunks)
         self.size_bytes += size_bytes
         return bool(chunks)
@@ -90,7 +84,7 @@ class SnapshotJob:
 def purge(tables: Tables) -> bool:
     """Remove some of what the snapshot replaced; False when nothing is left to remove."""
     base = tables.base()[0]
-    with tables.environment.begin(write=True, buffers=True) as transaction:
+    with tables.write() as transaction:
         removed = removed_bytes = 0
         with transaction.cursor(tables.log) as cursor:
             cursor.first()

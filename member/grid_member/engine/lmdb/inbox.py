@@ -1,9 +1,11 @@
-"""What waits for the thread that writes a log: records, and how long it may take over them."""
+"""The thread that writes a log, and what waits for it: records, and how long it may take."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
+import threading
 import time
 from collections import deque
 from queue import Empty, SimpleQueue
@@ -124,3 +126,30 @@ class Inbox:
 def record_bytes(record: Record) -> int:
     """Return what the record takes in a log, about."""
     return sum(map(OPERATIONS.taken_bytes, record.operations))
+
+
+class Writer:
+    """Does the work on a thread that keeps no process alive.
+
+    A disk that answers nothing holds the thread for ever; whoever waits for it on the event loop
+    may give up, and the program may end.
+    """
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        """Begin. For the thread of a running event loop."""
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    async def await_end(self) -> None:
+        """Return when the work is over."""
+        await self._over.wait()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            # A closed loop has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._over.set)

@@ -17,24 +17,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.io.ground import LostGroundError
+from grid_member.engine.io.directory_lock import LOCK
+from grid_member.engine.io.ground import Ground, LostGroundError
 from grid_member.engine.lmdb.compaction import (
     SHORT_CHUNK_BYTES,
     SNAPSHOT_CHUNK_BYTES,
     SnapshotJob,
     purge,
 )
-from grid_member.engine.lmdb.ground import log_ground
-from grid_member.engine.lmdb.inbox import Inbox
+from grid_member.engine.lmdb.inbox import Inbox, Writer
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.space import RESERVE_BYTES, Space
+from grid_member.engine.lmdb.tables import (
+    DATA_FILE,
+    MAP_SIZE_BYTES,
+    open_environment,
+    open_tables,
+    pack_records,
+)
 from grid_member.engine.lmdb.wal import WAL_BYTES, Wal
-from grid_member.engine.lmdb.writer import Writer
 from grid_member.engine.log.log import committed_at, split_notes
 from grid_member.engine.state.operation_table import OPERATIONS
 
@@ -46,8 +53,6 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock, RecordConsumer, Steps
     from grid_member.engine.state.operations import Record
     from grid_member.engine.state.snapshot import Snapshot
-from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.lmdb.values import pack_records
 
 COMPACTION_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not compacted over and over."""
@@ -82,21 +87,23 @@ class LmdbLog:
         wal_bytes: int = WAL_BYTES,
         report: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Open the log; told takes the seconds of each write to its WAL, which 0 bytes leave out.
+        """Open the log; report takes the seconds of each commit, also of those to its WAL.
+
+        0 bytes leave the WAL out.
 
         Raises:
             EngineError: the files are missing, foreign, of a newer format or damaged.
         """
         self._path = path
-        self._shard = shard
+        self.shard = shard
+        """The shard whose log this is."""
         self._clock = clock
-        self._map_size_bytes = map_size_bytes
         self._compaction_slack_bytes = compaction_slack_bytes
         self._space = Space(path, reserve_bytes)
         self._wal = Wal(path, shard, wal_bytes, report)
-        self._environments = environments
+        self._opener = partial(open_tables, path, shard, map_size_bytes, environments, report)
         self._tables: Tables | None = self._open()
-        self.ground = log_ground(path, lambda: self._wal.unlinked)
+        self.ground = _log_ground(path, lambda: self._wal.unlinked)
         self._sequence = self._timestamp_ms = 0
         self._stored_bytes = self._since_snapshot_bytes = self._retry_above_bytes = 0
         self.refusal: Refused | None = None
@@ -109,15 +116,8 @@ class LmdbLog:
         self._job: SnapshotJob | None = None
         self._purging, self._paused = True, False
 
-    @property
-    def shard(self) -> int:
-        """The shard whose log this is."""
-        return self._shard
-
-    # Opening
-
     def _open(self) -> Tables:
-        return open_tables(self._path, self._shard, self._map_size_bytes, self._environments)
+        return self._opener()
 
     def replay(self) -> Steps:
         """Yield the latest snapshot's parts, then the records after it.
@@ -141,7 +141,7 @@ class LmdbLog:
         """Take records from now on; a thread writes them."""
         self._consumer = consumer
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(self._write, f"grid-log-{self._shard}")
+        self._writer = Writer(self._write, f"grid-log-{self.shard}")
 
     def append(self, record: Record) -> None:
         """Take a record; the consumer hears of it once it is synced."""
@@ -183,7 +183,7 @@ class LmdbLog:
         if self._space.hold():
             self._wal.make()
         else:
-            _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
+            _log.warning("the log of shard %d gets no reserve from the disk", self.shard)
         while True:
             group, size_bytes = self._next_group()
             if group:
@@ -262,7 +262,7 @@ class LmdbLog:
         self._since_snapshot_bytes += size_bytes
         if self._failing and any(map(OPERATIONS.grows, group)):
             self._failing = False
-            _log.warning("the log of shard %d takes writes again", self._shard)
+            _log.warning("the log of shard %d takes writes again", self.shard)
         batch = committed_at(group, sequence + 1, timestamp_ms)
         self._tell(lambda consumer: consumer.take_committed(batch))
         return None
@@ -335,7 +335,7 @@ class LmdbLog:
         """Refuse what stores something, until `_look_for_room` finds that it can be tried."""
         if not self._failing:
             self._failing = True
-            _log.error("the log of shard %d cannot take writes: %s", self._shard, why)
+            _log.error("the log of shard %d cannot take writes: %s", self.shard, why)
         self.refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
 
     def _look_for_room(self) -> None:
@@ -407,3 +407,15 @@ class LmdbLog:
         self._stored_bytes = job.size_bytes + self._since_snapshot_bytes
         self._purging = True
         self._job = None
+
+
+def _log_ground(path: Path, unlinked: Callable[[], bool]) -> Ground:
+    """Return what a log stands on: its data, and the lock of the directory of its member.
+
+    `unlinked` tells whether another file that the log has open has no name any more.
+    """
+    base = path.parent.parent
+    lock = base / LOCK
+    if lock.exists():
+        return Ground(base, [lock, path / DATA_FILE], unlinked)
+    return Ground(path, [path / DATA_FILE], unlinked)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.io.store_errors import LOG_ERRORS, damage_error
-from grid_member.engine.lmdb.check import explained_error
-from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
-from grid_member.engine.lmdb.values import unpack_record
+from grid_member.engine.lmdb.pages import explained_error
+from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE, unpack_record
 from grid_member.engine.lmdb.wal import read_wal
 from grid_member.engine.state import codec
 from grid_member.engine.state.operations import Committed
@@ -25,7 +24,6 @@ class Replay:
     """One pass over a log; afterwards it tells where the log ends."""
 
     def __init__(self, tables: Tables, path: Path) -> None:
-        """Read nothing yet."""
         self.sequence = 0
         self.timestamp_ms = 0
         self.stored_bytes = 0

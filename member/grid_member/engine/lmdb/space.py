@@ -40,7 +40,6 @@ class Space:
     """
 
     def __init__(self, path: Path, reserve_bytes: int) -> None:
-        """Hold nothing yet."""
         self.live_bytes = 0
         """What lives in the state."""
         self.building_bytes = 0

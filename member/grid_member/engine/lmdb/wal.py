@@ -77,11 +77,8 @@ class Wal:
     ) -> None:
         """Write nothing yet.
 
-        Args:
-            path: the log's directory.
-            shard: whose log it is, for what is logged.
-            size_bytes: how long the file is, 0 for none.
-            report: takes the seconds of each write that succeeded.
+        The file is to be `size_bytes` long, 0 for none; the shard's number is for what is logged.
+        `report` takes the seconds of each write that succeeded.
         """
         self._path = path
         self._shard = shard
@@ -165,12 +162,9 @@ class Wal:
         return None if self._noted else self._salt
 
     def settle(self, tables: Tables, sequence: int, values: Sequence[bytes] = ()) -> None:
-        """Have LMDB commit what is pending, and the values behind it.
+        """Have LMDB commit what is pending, and the values of the records behind it.
 
-        Args:
-            tables: of the log.
-            sequence: of the last record, whether LMDB or only the WAL has it.
-            values: of the records behind that.
+        `sequence` is that of the last record, whether LMDB or only the WAL has it.
 
         Raises:
             lmdb.Error: they may be there, or not.
@@ -191,11 +185,9 @@ class Wal:
             self._remove()
 
     def end(self, tables: Tables | None, sequence: int) -> None:
-        """Leave LMDB all of the log. What it does not take the next start finds in the WAL.
+        """Leave LMDB all of the log; what it does not take the next start finds in the WAL.
 
-        Args:
-            tables: of the log; None when it cannot be opened.
-            sequence: of the last record.
+        It cannot be opened without `tables`; `sequence` is that of the last record.
         """
         if tables is not None and self.pending:
             with contextlib.suppress(lmdb.Error):
@@ -219,10 +211,7 @@ class Wal:
     def append(self, first: int, values: Sequence[bytes], size_bytes: int) -> bool:
         """Write the values of the next records; False when LMDB has to commit them.
 
-        Args:
-            first: the sequence of the first one.
-            values: what is stored of each record.
-            size_bytes: their length in sum.
+        `first` is the sequence of the first one, `size_bytes` the length of all values.
         """
         if self._file < 0 or not self._noted or self._unsettled or size_bytes > SMALL_BYTES:
             return False

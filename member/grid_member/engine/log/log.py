@@ -117,9 +117,7 @@ class Log(Protocol):
 def graced_until_ms(log: Log, replayed_ms: int) -> int:
     """Return until when this member may not know of all reads of its maps, as the log has times.
 
-    Args:
-        log: from whose replay the member knows what it knows.
-        replayed_ms: the log's time at the end of that.
+    It knows what it knows from the log's replay, at whose end the log's time was `replayed_ms`.
     """
     return FOR_EVER_MS if log.has_other_readers else replayed_ms
 
@@ -135,17 +133,12 @@ class MemoryLog:
         self.refusal: Refused | None = None
         """Nothing is refused."""
         self._clock = clock
-        self._shard = shard
+        self.shard = shard
         self._consumer: RecordConsumer | None = None
         self._sequence = 0
         self._timestamp_ms = 0
         self._waiting: deque[Record] = deque()
         self._consuming = False
-
-    @property
-    def shard(self) -> int:
-        """The shard whose log this is."""
-        return self._shard
 
     def replay(self) -> Steps:
         """Yield nothing."""

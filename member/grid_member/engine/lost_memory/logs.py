@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.engine.integrity.watermark_file import holds
+from grid_member.engine.integrity.read_progress import holds
 from grid_member.engine.lost_memory.survivors import LogHolding
 from grid_member.engine.lost_memory.write_back import generation_of
 from grid_member.engine.nats.admin.peers import peer_id

@@ -22,8 +22,8 @@ from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
 from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
-from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
+from grid_member.engine.lmdb.tables import changed_log
 from grid_member.engine.nats.admin.streams import (
     NoStreamError,
     ask,

@@ -1,17 +1,18 @@
-"""The configuration file of a member's nats-server."""
+"""What a member's nats-server is given: configuration file, environment; and its file of ports."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.route_identity import ROUTE_USER, route_cluster, route_password
 from grid_member.engine.nats.admin.peers import ACCOUNT, peer_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 
 USER: Final = "grid"
@@ -19,7 +20,7 @@ USER: Final = "grid"
 SYSTEM_USER: Final = "sys"
 """The member at its own server, in the account that servers report in."""
 SYSTEM_ACCOUNT: Final = "SYS"
-PORTS_SUFFIX: Final = ".ports"
+_PORTS_SUFFIX: Final = ".ports"
 _MAX_PENDING_BYTES: Final = 256 << 20
 """What may wait for one connection: a member that does not read is cut off then."""
 _STORE_BYTES: Final = 1 << 40
@@ -31,6 +32,13 @@ _CLIENT_PING_S: Final = 20
 _ROUTE_PING_S: Final = 5
 """A machine that went without a word is noticed after two of them."""
 _PINGS_UNANSWERED: Final = 2
+_MAX_PROCESSORS: Final = 2
+_FEW_PROCESSORS: Final = 2
+"""Of a machine on which the server has one to itself: with more its idle threads look for work that
+the member's thread could do."""
+_GC_PERCENT: Final = 400
+_MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+_KEPT_VARIABLES: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +156,43 @@ def _url_host(host: str) -> str:
         return f"[{bare}]" if ipaddress.ip_address(bare).version == 6 else bare
     except ValueError:
         return host
+
+
+def server_environment() -> dict[str, str]:
+    """Return the variables of the server: none that may hold a secret of the member."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    available = len(os.sched_getaffinity(0))
+    processors = 1 if available <= _FEW_PROCESSORS else _MAX_PROCESSORS
+    return {
+        "GOMAXPROCS": str(processors),
+        "GOGC": str(_GC_PERCENT),
+        # The collector works harder before memory is gone; the other half is the member's own.
+        "GOMEMLIMIT": str(_memory_bytes() // 2),
+        **kept,
+    }
+
+
+def _memory_bytes() -> int:
+    """Return the memory of the machine, or of the container when that has less."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(machine, int(_MEMORY_LIMIT.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return machine
+
+
+def remove_ports(runtime: Path) -> None:
+    """Remove what a former server wrote."""
+    for path in runtime.glob(f"*{_PORTS_SUFFIX}"):
+        path.unlink()
+
+
+def client_address(runtime: Path) -> tuple[str, int] | None:
+    """Return the address in the server's file of ports, None while it is not written."""
+    try:
+        path = next(runtime.glob(f"*{_PORTS_SUFFIX}"))
+        url = json.loads(path.read_bytes())["nats"][0]
+        host, port = str(url).removeprefix("nats://").rsplit(":", 1)
+        return host, int(port)
+    except (StopIteration, OSError, ValueError, KeyError, IndexError, TypeError):
+        return None

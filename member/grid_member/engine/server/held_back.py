@@ -24,7 +24,6 @@ class ServerHold:
     """Whether the server of a member is held back at its next start, and until when."""
 
     def __init__(self) -> None:
-        """Hold nothing back."""
         self.allowed: Callable[[], Awaitable[bool]] | None = None
         """Returns when a server that was started again may keep streams, and whether it is to
         forget which servers vote; None: it may at once, and forgets nothing."""
@@ -35,10 +34,8 @@ class ServerHold:
     def prepare(self, config: Path, store: Path, *, again: bool) -> None:
         """Have the next server that begins with this configuration keep streams, or none. Blocks.
 
-        Args:
-            config: the file.
-            store: where the server keeps which servers vote.
-            again: whether there was a server before, whose memory is gone.
+        `store` is where the server keeps which servers vote, `again` tells whether there was one
+        before, whose memory is gone.
 
         Raises:
             OSError: the file cannot be written, or the store not be removed.

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,6 +76,7 @@ TRIES_S: Final = 4.0
 _NOBODY: Final = ("", "", -math.inf)
 """Host, what to do, and when, before any server was not taken."""
 _DISABLED: Final = "will be DISABLED"
+"""Of a server that goes on without storing anything: only a restart helps."""
 _LAST_LINES: Final = 20
 _LINE_CHARACTERS: Final = 2000
 _REPEAT_S: Final = 60.0
@@ -86,24 +87,17 @@ _DIGITS: Final = re.compile(r"\d+")
 _HIDDEN: Final = "***"
 
 
-class LogLine(NamedTuple):
-    """A line of the server's log."""
-
-    level: int
-    text: str
-
-
-def parse_line(line: str) -> LogLine:
-    """Return what a line says; one without a level is a complaint from before there is a log."""
+def parse_line(line: str) -> tuple[int, str]:
+    """Return level and text of a line; without one it is a complaint from before there is a log."""
     found = _LINE.fullmatch(line)
     if found is None:
-        return LogLine(logging.WARNING, line)
+        return logging.WARNING, line
     level, text = _LEVELS[found[1]], found[2]
     if text.startswith(_EXPECTED) or _LOOKED_AT.search(text):
         level = logging.DEBUG
     elif text.startswith(_NOT_THERE):
         level = logging.WARNING
-    return LogLine(level, text)
+    return level, text
 
 
 def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
@@ -152,11 +146,6 @@ def _is_full(text: str) -> bool:
 def advice(text: str) -> str | None:
     """Return what to do about a complaint of a server that goes on; None: nothing is known."""
     return next((what for complaint, what in _ADVICE if complaint.search(text)), None)
-
-
-def is_crippled(text: str) -> bool:
-    """Whether the server goes on without storing anything: only a restart helps."""
-    return _DISABLED in text
 
 
 class ServerLog:
@@ -231,7 +220,7 @@ class ServerLog:
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._disk_alarms.append(text)
-            self.crippled = self.crippled or is_crippled(text)
+            self.crippled = self.crippled or _DISABLED in text
             if todo is not None and _is_lasting(self._refusals, host, now, TRIES_S) >= PERSISTS_S:
                 self._set_apart(host, todo, now)
             if not self._is_news(text, now):

@@ -35,15 +35,15 @@ from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (
     SYSTEM_ACCOUNT,
     ServerPlaces,
+    client_address,
+    remove_ports,
     server_config,
+    server_environment,
 )
-from grid_member.engine.server.environment import server_environment
 from grid_member.engine.server.held_back import ServerHold
-from grid_member.engine.server.lifetimes import Lifetimes
 from grid_member.engine.server.output import ServerLog, explanation, is_full
-from grid_member.engine.server.ports_file import client_address, remove_ports
-from grid_member.engine.server.renewal import file_signatures, renewals
 from grid_member.engine.server.runtime import directory_error, make_runtime
+from grid_member.engine.server.tls_files import Lifetimes, file_signatures, renewals
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ A directory is locked for as long as its member lives, before it has the name by
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.directory_lock import lock_made
 
 PREFIX: Final = "grid-nats."
 _UNNAMED: Final = ".grid-nats."
@@ -40,9 +40,7 @@ def make_runtime() -> Runtime:
         OSError: there can be none.
     """
     unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED))
-    lock_fd = _lock(unnamed)
-    if lock_fd is None:
-        raise BlockingIOError(f"{unnamed} is in use")
+    lock_fd = lock_made(unnamed)
     path = unnamed.with_name(PREFIX + unnamed.name.removeprefix(_UNNAMED))
     try:
         unnamed.rename(path)
@@ -65,17 +63,5 @@ def directory_error(error: OSError) -> EngineError:
 def _sweep(place: Path) -> None:
     for path in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            lock_fd = _lock(path) if path.lstat().st_uid == os.geteuid() else None
-            if lock_fd is not None:
-                Runtime(path, lock_fd).remove()
-
-
-def _lock(path: Path) -> int | None:
-    """Lock a directory; None when it is another process's."""
-    lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock_fd)
-        return None
-    return lock_fd
+            if path.lstat().st_uid == os.geteuid():
+                Runtime(path, lock_made(path)).remove()

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grid_member.engine.state.snapshot import Snapshot
-    from grid_member.engine.storage.crash_marker import CrashMarker
-    from grid_member.engine.storage.store import Store
+    from grid_member.engine.storage.store import CrashMarker, Store
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
@@ -143,9 +142,8 @@ class Shards:
     def _open_store(self, directory: Path, on_arrival: ArrivalCallback) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
         from grid_member.engine.lmdb.log import LmdbLog
-        from grid_member.engine.storage.crash_marker import CrashMarker
         from grid_member.engine.storage.exchange import STORE
-        from grid_member.engine.storage.store import open_store
+        from grid_member.engine.storage.store import CrashMarker, open_store
 
         open_log = self._open_log or LmdbLog
         self._store = open_store(directory, self._shards)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.files import open_private
+from grid_member.engine.io.files import write_new_file
 from grid_member.engine.io.store_errors import damage_error, newer_error
 
 if TYPE_CHECKING:
@@ -54,10 +53,7 @@ def write_identity(path: Path, identity: StoreIdentity) -> None:
     if identity.restored is not None:
         restored = identity.restored
         content["restored"] = {"backup": restored.backup_id, "place": restored.place}
-    with open_private(path) as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
+    write_new_file(path, json.dumps(content))
 
 
 def read_identity(path: Path) -> StoreIdentity:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.io.files import open_private
+from grid_member.engine.io.files import write_new_file
 from grid_member.engine.io.store_errors import newer_error
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 BACKUP_FORMAT: Final = 1
 """Counts changes of a backup that an older program must not restore."""
 MANIFEST_FILE: Final = "manifest"
-HASH_BYTES: Final = 1024 * 1024
+_PIECE_BYTES: Final = 1024 * 1024
 """Bytes that are read at a time."""
 _KIND: Final = "grid-backup"
 _ANOTHER: Final = "restore another backup"
@@ -61,10 +60,7 @@ def write_manifest(place: Path, manifest: Manifest) -> None:
     }
     line = json.dumps(content, separators=(",", ":"))
     digest = hashlib.sha256(line.encode()).hexdigest()
-    with open_private(place / MANIFEST_FILE) as file:
-        file.write(f"{line}\n{digest}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    write_new_file(place / MANIFEST_FILE, f"{line}\n{digest}\n")
 
 
 def read_manifest(place: Path) -> Manifest:
@@ -93,16 +89,15 @@ def read_manifest(place: Path) -> Manifest:
         raise backup_error(place, f"its {MANIFEST_FILE} is not what a grid-member writes") from None
 
 
-def file_checksum(path: Path, go_on: Callable[[int], None] | None = None) -> Checksum:
-    """Return the checksum of a file; go_on hears of the bytes read in between and may raise."""
+def file_checksum(path: Path, take: Callable[[bytes], object] = len) -> Checksum:
+    """Return the checksum of a file; take gets each piece that is read of it, and may raise."""
     digest = hashlib.sha256()
     size_bytes = 0
     with path.open("rb") as file:
-        while piece := file.read(HASH_BYTES):
+        while piece := file.read(_PIECE_BYTES):
             digest.update(piece)
             size_bytes += len(piece)
-            if go_on is not None:
-                go_on(len(piece))
+            take(piece)
     return Checksum(size_bytes, digest.hexdigest())
 
 

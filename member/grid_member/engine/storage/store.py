@@ -3,12 +3,17 @@
     DIRECTORY/lock              held by the process that has the store open
     DIRECTORY/store/store.json  format, member UUID, number of shards
     DIRECTORY/store/shard-N/    the log of shard N
+    DIRECTORY/store/opening     there while the store is opened
 
 The store is made in DIRECTORY/creating, synced and renamed, so that there is a whole one or none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import logging
+import os
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -18,10 +23,12 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
-from grid_member.engine.io.files import close_files, sync_directory
+from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import damage_error, foreign_error, unusable_error
+from grid_member.engine.lmdb.pages import check_pages
 from grid_member.engine.lmdb.tables import DATA_FILE, create_log
 from grid_member.engine.storage.exchange import (
+    OPENING,
     STORE,
     check_unfinished,
     finish_exchange,
@@ -35,12 +42,14 @@ from grid_member.engine.storage.identity import (
 from grid_member.engine.storage.manifest import MANIFEST_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-DIRECTORY_MODE: Final = 0o700
 CREATING: Final = "creating"
 CLUSTER: Final = "cluster"
 """In the directory of one of several members."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_log = logging.getLogger("grid_member.engine.opening")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +182,48 @@ def check_shards(place: Path, identity: StoreIdentity, shards: int) -> None:
             f"{place / IDENTITY_FILE} has {identity.shards} shards, this version expects "
             f"{shards}: use the version that wrote it"
         )
+
+
+class CrashMarker:
+    """Whether the last start died while it opened the store: the file `opening` tells.
+
+    A damaged page can end the process as LMDB comes to it. The next start would die in the same
+    way, and nobody would hear why; so it looks at all pages before it lets LMDB do so. This process
+    has locked the store.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._mark = store / OPENING
+
+    def begin(self, logs: Iterable[Path]) -> None:
+        """Leave the mark; check the logs first when there is one of a start that died.
+
+        Raises:
+            DamagedStoreError: a log is damaged. The mark stays, for the next start to look again.
+            EngineError: the directory or a log cannot be used.
+        """
+        try:
+            if not self._mark.exists():
+                self._leave_mark()
+                return
+        except OSError as error:
+            raise unusable_error("the directory", self._store, error) from error
+        _log.warning("the last start died while it opened the store: every page is checked first")
+        for path in logs:
+            check_pages(path)
+
+    def end(self) -> None:
+        """Remove the mark: the store is open, or this start failed and said why."""
+        # Not synced, and not insisted on: a mark that is there after all costs a check.
+        with contextlib.suppress(OSError):
+            self._mark.unlink(missing_ok=True)
+
+    def _leave_mark(self) -> None:
+        try:
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            sync_directory(self._store)
+        except OSError as error:
+            # A member has to start on a full disk, too: that is how room is made on it.
+            if error.errno not in _FULL:
+                raise

@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.integrity.watermark_file import Watermark, encode_marks, read_watermarks
+from grid_member.engine.integrity.read_progress import Watermark, encode_marks, read_watermarks
 from grid_member.engine.integrity.watermarks import Watermarks
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError

@@ -104,7 +104,7 @@ async def away(servers: Servers) -> tuple[LocalLeader, list[int]]:
     """Return what looks after a first consumer, and what it brings home."""
     client, brought = cast("NatsClient", servers), list[int]()
     consumers = Consumers(client, "shard-0", "m")
-    local_leader = LocalLeader(client, "shard-0", consumers, lambda: OWN, lambda: 0, brought.append)
+    local_leader = LocalLeader(consumers, lambda: OWN, lambda: 0, brought.append)
     number = consumers.number()
     local_leader.note_leader(number, await consumers.make(number, 0))
     servers.done.clear()
@@ -204,9 +204,7 @@ async def test_a_feed_that_is_at_home_stays(own: str | None) -> None:
     servers.leads = lambda number: OWN
     client = cast("NatsClient", servers)
     consumers = Consumers(client, "shard-0", "m")
-    local_leader = LocalLeader(
-        client, "shard-0", consumers, lambda: own, lambda: 0, lambda number: None
-    )
+    local_leader = LocalLeader(consumers, lambda: own, lambda: 0, lambda number: None)
     local_leader.note_leader(consumers.number(), OWN)
     assert local_leader._pause_s == LOCAL_S
 

@@ -20,7 +20,7 @@ from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.backup.salvage import salvage_store
 from grid_member.engine.io.store_errors import DamagedStoreError
-from grid_member.engine.lmdb import check, space
+from grid_member.engine.lmdb import pages, space
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.tables import Tables, open_environment
@@ -364,7 +364,7 @@ async def test_a_log_without_descriptors_is_no_damage(
         raise OSError(errno.EMFILE, "Too many open files", path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(check, "verify", no_verify)
+        patched.setattr(pages, "verify", no_verify)
         with pytest.raises(EngineError, match="raise the limit of open files") as raised:
             await engine_at(tmp_path).start()
     assert not isinstance(raised.value, DamagedStoreError)

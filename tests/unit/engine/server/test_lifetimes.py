@@ -13,8 +13,8 @@ from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.replicated_shards import ReplicatedShards
-from grid_member.engine.server import lifetimes
-from grid_member.engine.server.lifetimes import Lifetimes
+from grid_member.engine.server import tls_files
+from grid_member.engine.server.tls_files import Lifetimes
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.replicated.faults.test_rescue import until_waiting
 from tests.unit.engine.server.servers import settings
@@ -50,7 +50,7 @@ async def test_it_is_told_each_day_and_what_is_over_as_long_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(lifetimes, "LOOK_S", 0.01)
+    monkeypatch.setattr(tls_files, "LOOK_S", 0.01)
     authority.reissue(pair, "20260101", "20270101")
     authority.reissue_own("20250101", "20280101")
     looks, now = 0, datetime(2026, 12, 10, tzinfo=UTC)

@@ -18,7 +18,7 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap import staggered_start
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.server import environment, process
+from grid_member.engine.server import config, process
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import SYSTEM_USER
 from grid_member.engine.server.process import NatsServer
@@ -194,7 +194,7 @@ async def test_the_server_gets_no_secrets_of_the_member_and_its_share_of_memory(
 ) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text("1073741824\n", encoding="ascii")
-    monkeypatch.setattr(environment, "_MEMORY_LIMIT", limit)
+    monkeypatch.setattr(config, "_MEMORY_LIMIT", limit)
     monkeypatch.setenv("SOME_PASSWORD", "hunter2-hunter2")
     monkeypatch.setenv("GOGC", "123")
     (port,) = free_ports(1)
@@ -214,9 +214,9 @@ def test_on_a_small_machine_the_server_leaves_the_member_a_processor(
 ) -> None:
     monkeypatch.delenv("GOMAXPROCS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(available)))
-    assert environment.server_environment()["GOMAXPROCS"] == given
+    assert config.server_environment()["GOMAXPROCS"] == given
     monkeypatch.setenv("GOMAXPROCS", "7")
-    assert environment.server_environment()["GOMAXPROCS"] == "7"
+    assert config.server_environment()["GOMAXPROCS"] == "7"
 
 
 @pytest.mark.parametrize("limit", ["max\n", "999999999999999999\n", None])
@@ -226,9 +226,9 @@ async def test_without_a_limit_the_memory_is_that_of_the_machine(
     path = tmp_path / "memory.max"
     if limit is not None:
         path.write_text(limit, encoding="ascii")
-    monkeypatch.setattr(environment, "_MEMORY_LIMIT", path)
+    monkeypatch.setattr(config, "_MEMORY_LIMIT", path)
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert environment._memory_bytes() == machine
+    assert config._memory_bytes() == machine
 
 
 async def test_ctrl_c_is_for_the_member_alone() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.server import renewal
+from grid_member.engine.server import tls_files
 from tests.unit.engine.server.servers import HOST, client_of, settings, started
 from tests.unit.member.security.certificates import Authority
 from tests.unit.ports import free_ports
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "LOOK_S", 0.05)
+    monkeypatch.setattr(tls_files, "LOOK_S", 0.05)
 
 
 def tls_of(pair: Pair, authority: Authority) -> ClusterTls:
@@ -124,8 +124,8 @@ async def test_files_are_left_alone_while_they_change(
     for file in files:
         file.write_text("old")
     tls = ClusterTls(*files)
-    seen = renewal.file_signatures(tls)
-    look, looks, read = renewal.file_signatures, 0, []
+    seen = tls_files.file_signatures(tls)
+    look, looks, read = tls_files.file_signatures, 0, []
 
     def busy(of: ClusterTls) -> tuple[tuple[int, ...], ...]:
         nonlocal looks
@@ -141,9 +141,9 @@ async def test_files_are_left_alone_while_they_change(
     async def looked_often() -> bool:
         return looks >= 20
 
-    monkeypatch.setattr(renewal, "file_signatures", busy)
-    monkeypatch.setattr(renewal, "pair_problem", lambda _: None)
-    watching = asyncio.ensure_future(renewal.renewals(tls, seen, lambda: read.append(looks)))
+    monkeypatch.setattr(tls_files, "file_signatures", busy)
+    monkeypatch.setattr(tls_files, "pair_problem", lambda _: None)
+    watching = asyncio.ensure_future(tls_files.renewals(tls, seen, lambda: read.append(looks)))
     await eventually(looked_often)
     watching.cancel()
     assert read == [9]

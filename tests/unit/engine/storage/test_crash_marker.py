@@ -17,20 +17,19 @@ from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.salvage import refuse_healthy, salvage_store
 from grid_member.engine.io.store_errors import DamagedStoreError
-from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.lmdb.log import LmdbLog
-from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.pages import Pages, check_pages, open_file
 from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     SEQUENCE,
     create_log,
     open_environment,
     open_tables,
+    pack_record,
 )
-from grid_member.engine.lmdb.values import pack_record
 from grid_member.engine.state.operations import Record
-from grid_member.engine.storage import crash_marker as opening
-from grid_member.engine.storage.crash_marker import CrashMarker
+from grid_member.engine.storage import store as opening
+from grid_member.engine.storage.store import CrashMarker
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
 

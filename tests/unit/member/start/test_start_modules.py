@@ -30,13 +30,13 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("command.documents", "command.restore"),
     *("config.convert", "config.schema.json_schema", "config.schema.__main__"),
     *("config.schema.xsd", "config.xml.elements", "config.xml.source"),
-    *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
-    *("http.openapi.description", "http.openapi.documents", "http.openapi.rows"),
+    *("engine.backup.restore", "engine.backup.salvage"),
+    *("http.openapi.description", "http.openapi.answer_types", "http.openapi.rows"),
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {
-    *("lmdb.bulk", "lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
-    *("lmdb.tables", "lmdb.timing", "backup.backup", "storage.manifest", "storage.crash_marker"),
+    *("lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
+    *("lmdb.tables", "backup.backup", "storage.manifest"),
     *("storage.store", "storage.exchange", "storage.identity"),
 }
 """Modules of the engine that keep data on a disk."""

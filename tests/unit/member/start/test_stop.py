@@ -275,7 +275,7 @@ async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(
 async def test_the_thread_of_a_disk_that_does_not_answer_keeps_no_program_alive() -> None:
     code = """
 import asyncio, threading
-from grid_member.engine.lmdb.writer import Writer
+from grid_member.engine.lmdb.inbox import Writer
 async def main():
     Writer(threading.Event().wait, "stuck")
 asyncio.run(main())

@@ -16,9 +16,11 @@ INACTIVE_S: Final = 30
 REQUEST_TIMEOUT_S: Final = 2.0
 
 
-def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
-    """Return the configuration of a consumer of everything behind sequence `after`."""
-    return {
+def consumer_request(
+    stream: str, name: str, deliver: str, after: int
+) -> tuple[str, dict[str, object]]:
+    """Return the call that makes a consumer of everything behind sequence `after`, and its body."""
+    config: dict[str, object] = {
         "name": name,
         "deliver_subject": deliver,
         "deliver_policy": "by_start_sequence",
@@ -31,21 +33,17 @@ def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
         "num_replicas": 1,
         "mem_storage": True,
     }
+    request: dict[str, object] = {"stream_name": stream, "action": "create", "config": config}
+    return f"CONSUMER.CREATE.{stream}.{name}", request
 
 
 class Consumers:
     """The consumers that were made of one stream for one member, by their numbers."""
 
     def __init__(self, client: NatsClient, stream: str, member: str) -> None:
-        """Make none.
-
-        Args:
-            client: connected to the member's own server.
-            stream: the stream's name.
-            member: unique to this incarnation of this member; part of names and subjects.
-        """
-        self._client = client
-        self._stream = stream
+        """Make none; member is unique to its incarnation, as part of names and subjects."""
+        self.client = client
+        self.stream = stream
         self._member = member
         self._number = 0
 
@@ -56,7 +54,7 @@ class Consumers:
 
     def subject(self, number: int) -> str:
         """Return where what it delivers goes; it begins when somebody listens there."""
-        return f"_FEED.{self._member}.{self._stream}.{number}"
+        return f"_FEED.{self._member}.{self.stream}.{number}"
 
     async def make(self, number: int, after: int) -> str | None:
         """Make one of all messages behind sequence `after`.
@@ -67,14 +65,9 @@ class Consumers:
         Raises:
             NatsError: it was refused, or nobody knows.
         """
-        name = self._name(number)
-        request = {
-            "stream_name": self._stream,
-            "action": "create",
-            "config": consumer_config(name, self.subject(number), after),
-        }
-        call = f"CONSUMER.CREATE.{self._stream}.{name}"
-        return _leader(await ask_successfully(self._client, call, request, REQUEST_TIMEOUT_S))
+        name, subject = self._name(number), self.subject(number)
+        call, request = consumer_request(self.stream, name, subject, after)
+        return _leader(await ask_successfully(self.client, call, request, REQUEST_TIMEOUT_S))
 
     async def leader(self, number: int) -> str | None:
         """Return the server that leads one, None where servers tell none.
@@ -82,13 +75,13 @@ class Consumers:
         Raises:
             NatsError: nobody knows, or there is none of that number.
         """
-        call = f"CONSUMER.INFO.{self._stream}.{self._name(number)}"
-        return _leader(await ask_successfully(self._client, call))
+        call = f"CONSUMER.INFO.{self.stream}.{self._name(number)}"
+        return _leader(await ask_successfully(self.client, call))
 
     def give_up(self, number: int) -> None:
         """Have one deleted, whether it was made or not."""
-        call = f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name(number)}"
-        self._client.publish(call.encode(), b"")
+        call = f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._name(number)}"
+        self.client.publish(call.encode(), b"")
 
     def _name(self, number: int) -> str:
         return f"{self._member}-{number}"

@@ -15,7 +15,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id
+from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id, peer_ids
 from grid_member.engine.nats.admin.streams import ask, is_current
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -76,13 +76,8 @@ class ServerGroups:
             found = await meta_cluster(self._system)
         except NatsError:
             return NO_LEADER
-        replicas = found.get("replicas") or []
-        leader = peer_id(found["leader"])
-        return ServerGroup(
-            leader,
-            frozenset([leader, *(one["peer"] for one in replicas)]),
-            frozenset([leader, *(one["peer"] for one in replicas if not is_silent(one))]),
-        )
+        current = peer_ids(found, lambda one: not is_silent(one))
+        return ServerGroup(peer_id(found["leader"]), peer_ids(found), current)
 
     async def group(self, stream: str) -> ServerGroup | None:
         """Return the group of a stream, None when there is no such stream."""
@@ -112,11 +107,8 @@ class ServerGroups:
         info = await self._info(stream)
         others = sorted((await self._voting()) - servers)
         if info is None:
-            _checked_answer(
-                await ask(
-                    self._client, f"STREAM.CREATE.{stream}", self._config(stream, servers, others)
-                )
-            )
+            config = self._config(stream, servers, others)
+            _check(await ask(self._client, f"STREAM.CREATE.{stream}", config))
             return False
         group = _group(info)
         if group.leader is None or not _is_settled(info):
@@ -129,7 +121,7 @@ class ServerGroups:
             stream, changed["num_replicas"]
         ):
             return False
-        _checked_answer(await ask(self._client, f"STREAM.UPDATE.{stream}", changed))
+        _check(await ask(self._client, f"STREAM.UPDATE.{stream}", changed))
         return False
 
     async def _safe_to_shrink(self, stream: str, copies: int) -> bool:
@@ -137,19 +129,14 @@ class ServerGroups:
 
         The leader keeps those that have most, and any of those that are equal.
         """
-        answer = await self._client.request(
-            _subject(stream).encode(), b"", timeout_s=WRITE_TIMEOUT_S
-        )
-        _checked_answer(json.loads(answer.payload))
+        subject = _subject(stream).encode()
+        answer = await self._client.request(subject, b"", timeout_s=WRITE_TIMEOUT_S)
+        _check(json.loads(answer.payload))
         info = await self._info(stream)
         cluster = (info or {}).get("cluster") or {}
-        has_all = {
-            one["peer"]
-            for one in cluster.get("replicas") or []
-            if one.get("current") and not one.get("lag")
-        }
-        if cluster.get("leader"):
-            has_all.add(peer_id(cluster["leader"]))
+        if not cluster.get("leader"):
+            return False
+        has_all = peer_ids(cluster, lambda one: one.get("current") and not one.get("lag"))
         return 2 * len(has_all) > copies
 
     async def _voting(self) -> frozenset[str]:
@@ -162,7 +149,8 @@ class ServerGroups:
         info = await ask(self._client, f"STREAM.INFO.{stream}")
         if info.get("error", {}).get("err_code") == _NOT_FOUND:
             return None
-        return _checked_answer(info)
+        _check(info)
+        return info
 
     def _config(self, stream: str, servers: AbstractSet[str], others: list[str]) -> dict[str, Any]:
         return {
@@ -207,13 +195,8 @@ def _group(info: Mapping[str, Any]) -> ServerGroup:
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
         return NO_LEADER
-    leader, replicas = peer_id(cluster["leader"]), cluster.get("replicas") or []
-    return ServerGroup(
-        leader,
-        frozenset([leader, *(one["peer"] for one in replicas)]),
-        frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
-        int(info["state"]["last_seq"]),
-    )
+    leader, last = peer_id(cluster["leader"]), int(info["state"]["last_seq"])
+    return ServerGroup(leader, peer_ids(cluster), peer_ids(cluster, is_current), last)
 
 
 def _is_settled(info: Mapping[str, Any]) -> bool:
@@ -226,7 +209,6 @@ def _subject(stream: str) -> str:
     return f"grid.group.{stream}"
 
 
-def _checked_answer(answer: dict[str, Any]) -> dict[str, Any]:
+def _check(answer: Mapping[str, Any]) -> None:
     if "error" in answer:
         raise NatsError(answer["error"].get("description", "refused"))
-    return answer

@@ -1,7 +1,8 @@
 """The servers that vote on streams, and how one that never comes back is taken off them.
 
 Servers know each other by an id that follows from the name: of one that they have not heard of
-since they were started they do not tell the name any more.
+since they were started they do not tell the name any more. `system` is always a connection in the
+account of the system.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
     from grid_member.engine.nats.client.client import NatsClient
@@ -52,9 +53,6 @@ def peer_id(name: str) -> str:
 async def peers(system: NatsClient) -> Peers:
     """Return the servers that vote.
 
-    Args:
-        system: a connection in the account of the system.
-
     Raises:
         NatsError: nobody leads them now.
     """
@@ -63,11 +61,16 @@ async def peers(system: NatsClient) -> Peers:
 
 def peers_of(meta: Mapping[str, Any]) -> Peers:
     """Return the servers that vote, by what their leader tells of them."""
-    replicas = meta.get("replicas") or []
-    return Peers(
-        frozenset([peer_id(meta["leader"]), *(one["peer"] for one in replicas)]),
-        frozenset(one["peer"] for one in replicas if is_silent(one)),
-    )
+    voting = peer_ids(meta)
+    return Peers(voting, voting - peer_ids(meta, lambda one: not is_silent(one)))
+
+
+def peer_ids(
+    cluster: Mapping[str, Any], counts: Callable[[Mapping[str, Any]], object] = bool
+) -> frozenset[str]:
+    """Return the ids of the leader and of those of its replicas that count, as it tells of them."""
+    replicas = cluster.get("replicas") or []
+    return frozenset([peer_id(cluster["leader"]), *(r["peer"] for r in replicas if counts(r))])
 
 
 async def count_voting(system: NatsClient) -> int:
@@ -86,52 +89,40 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     Raises:
         NatsError: nobody leads them now.
     """
-    answer = await system.request(_META, b'{"leader_only": true}', timeout_s=REQUEST_TIMEOUT_S)
-    data = json.loads(answer.payload).get("data") or {}
-    found: dict[str, Any] = data.get("meta_cluster") or {}
+    answer = await _ask(system, _META, {"leader_only": True}, REQUEST_TIMEOUT_S)
+    found: dict[str, Any] = (answer.get("data") or {}).get("meta_cluster") or {}
     if not found.get("leader"):
         raise NatsError("nobody leads the servers now")
     return found
 
 
 async def is_sole(system: NatsClient, server: str) -> bool:
-    """Tell whether a server knows of no other one that votes.
-
-    Args:
-        system: a connection in the account of the system.
-        server: the server's name.
+    """Tell whether the server of that name knows of no other one that votes.
 
     Raises:
         NatsError: it does not tell.
     """
-    request = json.dumps({"server_name": server, "exact_match": True}).encode()
-    answer = await system.request(_META, request, timeout_s=REQUEST_TIMEOUT_S)
-    data = json.loads(answer.payload).get("data") or {}
+    asked = {"server_name": server, "exact_match": True}
+    data = (await _ask(system, _META, asked, REQUEST_TIMEOUT_S)).get("data") or {}
     return (data.get("meta_cluster") or {}).get("cluster_size") == 1
 
 
 async def unsettled_groups(
     system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
 ) -> frozenset[str]:
-    """Return the groups in which it is not agreed on yet who votes, as a server sees it.
+    """Return those groups in which it is not agreed on yet who votes, as a server sees it.
 
     What a stream's leader tells of its copies leaves out who votes and is to hold none any more,
     and whether who is to hold one knows of it. A copy of a stream that holds nothing is current at
-    once, while its group's log is empty yet: the vote of such a server does not count.
-
-    Args:
-        system: a connection in the account of the system.
-        server: the server's name.
-        groups: the names of the groups that matter.
-        present: the ids of the servers that there are.
+    once, while its group's log is empty yet: the vote of such a server does not count. Server and
+    groups are given by names; `present` has the ids of the servers that there are.
 
     Raises:
         NatsError: it does not tell.
     """
+    # Without the account it tells of the system's groups only.
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
-    request = json.dumps(asked).encode()  # without the account it tells of the system's groups only
-    answer = await system.request(_GROUPS, request, timeout_s=REQUEST_TIMEOUT_S)
-    found = groups_of(json.loads(answer.payload))
+    found = groups_of(await _ask(system, _GROUPS, asked, REQUEST_TIMEOUT_S))
     return frozenset(
         name
         for name, group in found.items()
@@ -164,7 +155,7 @@ async def remove_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not done.
     """
-    await _change(system, _REMOVE, peer)
+    await _change(system, _REMOVE, {"peer_id": peer}, _NOT_MEMBER)
 
 
 async def evacuate_server(system: NatsClient, peer: str) -> None:
@@ -173,16 +164,13 @@ async def evacuate_server(system: NatsClient, peer: str) -> None:
     Raises:
         NatsError: it was not begun.
     """
-    await _change(system, _EVACUATE, peer)
+    await _change(system, _EVACUATE, {"peer_id": peer}, _NOT_MEMBER)
 
 
 async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = frozenset()) -> bool:
-    """Let another server lead those that vote if this one does; tell whether it did.
+    """Let another server lead those that vote if the one of that id does; tell whether it did.
 
-    Args:
-        system: a connection in the account of the system.
-        peer: this one.
-        leaving: those that had better not lead next.
+    Those that are leaving had better not lead next.
 
     Raises:
         NatsError: nobody leads them, or none can take over.
@@ -193,9 +181,7 @@ async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = f
     successor = _successor(meta, leaving)
     # Without one the servers choose by themselves.
     request = {} if successor is None else {"placement": {"preferred": successor}}
-    error = await _ask(system, _STEP_DOWN, request)
-    if error is not None:
-        raise NatsError(error.get("description", "refused"))
+    await _change(system, _STEP_DOWN, request)
     return True
 
 
@@ -213,17 +199,19 @@ def _successor(meta: Mapping[str, Any], leaving: AbstractSet[str]) -> str | None
     return min(found)[1] if found else None
 
 
-async def _change(system: NatsClient, subject: bytes, peer: str) -> None:
-    error = await _ask(system, subject, {"peer_id": peer})
-    if error is not None and error.get("err_code") != _NOT_MEMBER:
+async def _change(
+    system: NatsClient, subject: bytes, request: Mapping[str, object], harmless: int | None = None
+) -> None:
+    """Ask for a change of those that vote; an error of the harmless code is none."""
+    error = (await _ask(system, subject, request, CHANGE_TIMEOUT_S)).get("error")
+    if error is not None and (harmless is None or error.get("err_code") != harmless):
         raise NatsError(error.get("description", "refused"))
 
 
 async def _ask(
-    system: NatsClient, subject: bytes, request: Mapping[str, object]
-) -> dict[str, Any] | None:
-    """Return the error of the answer, None when there is none."""
+    system: NatsClient, subject: bytes, request: Mapping[str, object], timeout_s: float
+) -> dict[str, Any]:
     body = json.dumps(request).encode()
-    answer = json.loads((await system.request(subject, body, timeout_s=CHANGE_TIMEOUT_S)).payload)
-    error: dict[str, Any] | None = answer.get("error")
-    return error
+    answer = await system.request(subject, body, timeout_s=timeout_s)
+    told: dict[str, Any] = json.loads(answer.payload)
+    return told

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S, peer_id
+from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S, peer_id, peer_ids
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -118,18 +118,10 @@ async def ensure_stream(
 ) -> int:
     """Make the stream unless it is there; go on until that is known.
 
-    It has fewer copies when there are not enough servers for a while; they are made later. It may
-    be asked for of several streams at once.
-
-    Args:
-        client: connected to the member's own server.
-        stream: the stream.
-        copies: how many members are to hold it.
-        cluster_name: whose data it is.
-        waiting: is told why there is no stream yet.
-        servers: returns how many servers can hold a copy.
-        creation_obstacle: returns why a stream that is not there is not to be made; None: it may
-            be.
+    It is to have as many copies as are asked for. It has fewer when there are not enough servers
+    for a while, of which `servers` tells; they are made later. It may be asked for of several
+    streams at once. `waiting` is told why there is no stream yet; `creation_obstacle` returns why
+    one that is not there is not to be made, None: it may be.
 
     Returns:
         How many copies the next streams had better begin with.
@@ -212,12 +204,12 @@ def _copies(stream: str, info: Mapping[str, Any]) -> Copies:
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
         raise NatsError(f"nobody leads the stream {stream} now")
-    leader, replicas = peer_id(cluster["leader"]), cluster.get("replicas") or []
+    replicas = cluster.get("replicas") or []
     return Copies(
         wanted=int(info["config"]["num_replicas"]),
-        leader=leader,
-        servers=frozenset([leader, *(one["peer"] for one in replicas)]),
-        current=frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
+        leader=peer_id(cluster["leader"]),
+        servers=peer_ids(cluster),
+        current=peer_ids(cluster, is_current),
         offline=tuple(one["name"] for one in replicas if one.get("offline")),
         moving="desired" in cluster or any(one.get("pending") for one in replicas),
         group=str(cluster.get("raft_group", "")),
@@ -279,11 +271,7 @@ async def ask(
 ) -> dict[str, Any]:
     """Return the answer of a call of the servers' own interface; it may hold an `error`.
 
-    Args:
-        client: connected to the member's own server.
-        call: what is called, and of which stream.
-        request: what goes with it.
-        timeout_s: how long the answer is waited for.
+    `call` names the call and its stream; `request` goes with it.
 
     Raises:
         NatsError: there is none.

@@ -174,10 +174,6 @@ class BlockingClient:
             raise
         return self._messages(sid, unread, self._timeout_s if first_s is None else first_s)
 
-    def unused_inbox(self) -> bytes:
-        """Return a subject that nobody else uses."""
-        return b"%b%d" % (self._inbox, next(self._numbers))
-
     def _messages(self, sid: int, unread: deque[Message], next_s: float) -> Iterator[Message]:
         try:
             while True:

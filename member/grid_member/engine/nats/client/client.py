@@ -21,7 +21,6 @@ from grid_member.engine.nats.client.errors import (
 from grid_member.engine.nats.client.wire import (
     MAX_PAYLOAD_BYTES,
     Message,
-    ServerInfo,
     greeting,
     is_no_responders,
     publication,
@@ -125,11 +124,6 @@ class NatsClient:
     def connected(self) -> bool:
         """Whether a publication goes out now."""
         return self._connection is not None and self._connection.open
-
-    @property
-    def server(self) -> ServerInfo | None:
-        """What the server that is connected said of itself last."""
-        return self._connection.info if self._connection is not None else None
 
     @property
     def pending_bytes(self) -> int:

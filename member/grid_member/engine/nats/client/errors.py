@@ -63,10 +63,7 @@ class ShortError(NatsError):
     def __init__(self, stream: str, sequence: int, *, in_snapshot: bool = False) -> None:
         """Name the stream, and the last record that is known to have been in it.
 
-        Args:
-            stream: the log's.
-            sequence: the record's.
-            in_snapshot: whether the log's snapshot was taken at it, else this member has read it.
+        It is the one that the log's snapshot was taken at, else this member has read it.
         """
         known = "at which its image was taken" if in_snapshot else "which this member has read"
         super().__init__(f"{stream} ends before record {sequence}, {known}")

@@ -56,12 +56,8 @@ class Message(NamedTuple):
 class ServerInfo:
     """What a server says of itself: first of all, and again whenever it likes."""
 
-    server_name: str
-    version: str
     max_payload_bytes: int
     """What the server takes as headers and payload together before it hangs up."""
-    headers: bool
-    jetstream: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +286,7 @@ def _info(text: bytes) -> ServerInfo:
     size = fields.get("max_payload")
     if not isinstance(size, int) or size < 0:
         raise _out_of_step()
-    return ServerInfo(
-        server_name=str(fields.get("server_name", "")),
-        version=str(fields.get("version", "")),
-        max_payload_bytes=size,
-        headers=fields.get("headers") is True,
-        jetstream=fields.get("jetstream") is True,
-    )
+    return ServerInfo(size)
 
 
 def _out_of_step() -> WireError:

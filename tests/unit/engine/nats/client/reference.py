@@ -33,13 +33,7 @@ def encoded(event: Event) -> bytes:
             sizes = b"%d %d" % (len(headers), len(headers) + len(payload))
             return b"HMSG %b %b\r\n%b%b\r\n" % (to, sizes, headers, payload)
         case ServerInfo():
-            fields = {
-                "server_name": event.server_name,
-                "version": event.version,
-                "max_payload": event.max_payload_bytes,
-                "headers": event.headers,
-                "jetstream": event.jetstream,
-            }
+            fields = {"server_name": "n1", "max_payload": event.max_payload_bytes}
             return b"INFO %b \r\n" % json.dumps(fields).encode()
         case ServerError(text):
             return b"-ERR '%b'\r\n" % text.encode()
@@ -97,13 +91,7 @@ def _plain(line: bytes) -> Event:
         raise ValueError
     if fields["max_payload"] < 0:
         raise ValueError
-    return ServerInfo(
-        str(fields.get("server_name", "")),
-        str(fields.get("version", "")),
-        fields["max_payload"],
-        fields.get("headers") is True,
-        fields.get("jetstream") is True,
-    )
+    return ServerInfo(fields["max_payload"])
 
 
 def _body(rest: bytes, head: int, size: int, limit_bytes: int) -> tuple[bytes | None, bytes]:

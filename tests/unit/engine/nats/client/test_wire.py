@@ -39,7 +39,7 @@ messages = st.builds(
     Message, subjects, st.just(b"") | subjects, blocks, payloads, st.integers(0, 10**9)
 )
 words = st.text("abc-", max_size=6)
-infos = st.builds(ServerInfo, words, words, st.integers(0, 2**40), st.booleans(), st.booleans())
+infos = st.builds(ServerInfo, st.integers(0, 2**40))
 events: st.SearchStrategy[Event] = st.one_of(
     messages,
     messages,

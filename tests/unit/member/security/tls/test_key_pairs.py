@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.server import renewal
+from grid_member.engine.server import tls_files
 from grid_member.security.tls import ServerTls, TlsError, check_members_tls
 from tests.unit.member.security.certificates import Authority, Pair, openssl
 from tests.unit.waiting import eventually
@@ -296,13 +296,13 @@ def test_a_changed_pair_that_does_not_fit_is_told_and_the_old_one_stays(
 async def test_members_do_not_take_a_changed_pair_that_does_not_fit(
     case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(renewal, "LOOK_S", 0.01)
+    monkeypatch.setattr(tls_files, "LOOK_S", 0.01)
     caplog.set_level(logging.INFO, "grid.engine.nats")
     tls = ClusterTls(case.pair.certificate, case.pair.key, case.authority.file)
     read: list[bool] = []
     good = case.pair.certificate.read_bytes()
     task = asyncio.ensure_future(
-        renewal.renewals(tls, renewal.file_signatures(tls), lambda: read.append(True))
+        tls_files.renewals(tls, tls_files.file_signatures(tls), lambda: read.append(True))
     )
 
     async def told() -> bool:
