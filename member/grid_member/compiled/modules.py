@@ -35,8 +35,6 @@ MODULES: Final = (
     "grid_member/engine/nats/client/wire.py",
     "grid_member/engine/replicated/agreed_placement.py",
     "grid_member/engine/replicated/engine.py",
-    "grid_member/engine/replicated/inflight.py",
-    "grid_member/engine/replicated/lite_engine.py",
     "grid_member/engine/replicated/part_engine.py",
     "grid_member/engine/replicated/polls.py",
     "grid_member/engine/replicated/replicated_shard.py",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.replicated.replicated_shard import ReplicatedShard
-from grid_member.engine.replicated.system_shard import SystemLog, SystemShard
+from grid_member.engine.replicated.system_shard import SystemLog, SystemState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,13 +66,14 @@ def new_shard(
         give_up=shards.memory.give_up,
     )
     log.ground = shards.footing.ground
-    shard = (SystemShard if empty else ReplicatedShard)(
+    shard = ReplicatedShard(
         log,
         member,
         identity.incarnation << INCARNATION_BITS,
         on_arrival,
         partial(shards.note_changes, number),
         partial(_check, shards, stream),
+        SystemState() if empty else None,
     )
     shard.readable = partial(shards.memory.readable, stream)
     if not empty:

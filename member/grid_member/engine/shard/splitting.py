@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.shard.shard import Shard, _InFlightRecord
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.operations import MAX_OPERATIONS_PER_RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 
 FEW_OPERATIONS: Final = 64
@@ -24,7 +22,7 @@ MAX_SYSTEM_BYTES: Final = 1024 * 1024
 
 def record_bounds(
     operations: Sequence[Operation],
-    max_bytes: int = MAX_RECORD_BYTES,
+    max_bytes: float = MAX_RECORD_BYTES,
     max_operations: int = MAX_OPERATIONS_PER_RECORD,
 ) -> Iterator[tuple[int, int]]:
     """Yield begin and end of what travels in one record, one record after the other."""
@@ -37,25 +35,3 @@ def record_bounds(
             start, size_bytes = place, 0
         size_bytes += taken
     yield start, len(operations)
-
-
-class SplittingShard(Shard):
-    """A shard whose records are not too large for a stream."""
-
-    def _send_data(
-        self, operations: list[Operation], answers: list[Answer], in_flight_record: _InFlightRecord
-    ) -> None:
-        if in_flight_record.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
-            super()._send_data(operations, answers, in_flight_record)
-            return
-        for start, end in record_bounds(operations):
-            # What waits is counted off with the last of them.
-            size_bytes = in_flight_record.size_bytes if end == len(operations) else 0
-            self._send(
-                tuple(operations[start:end]), _InFlightRecord(answers[start:end], size_bytes)
-            )
-
-    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
-        operations = [operation for operation, _, _ in system]
-        for start, end in record_bounds(operations, MAX_SYSTEM_BYTES, len(operations)):
-            super()._send_system(system[start:end])
