@@ -51,7 +51,6 @@ LONE_BASES: Final = dict.fromkeys(
         "grid_member.cluster.persistence.backups.Backups",
         "grid_member.cluster.persistence.store_recovery.StoreRecovery",
         "grid_member.engine.bootstrap.polling.AddressPolling",
-        "grid_member.engine.bootstrap.twins.Twins",
         "grid_member.engine.jetstream.log.JetStreamLog",
         "grid_member.engine.local.placement.Placement",
         "grid_member.engine.local.polls.QueuePolls",

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
+from grid_member.engine.io.ending import end_tasks
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -61,9 +63,7 @@ class AddressPolling(Generic[T]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for looking in self._looking:
-            looking.cancel()
-        await asyncio.gather(*self._looking, return_exceptions=True)
+        await end_tasks(*self._looking)
 
     async def _run(self, host: str, port: int) -> None:
         address, clock = f"{host}:{port}", asyncio.get_running_loop().time

@@ -3,42 +3,19 @@
 Servers of one name refuse each other, so the two never hear of each other by themselves: every
 other member hears both and tells the younger one. One process after another is no pair: a former
 one is not heard again behind its successor.
-
-    grid.living       every process, every `BEAT_S`, to all
-    grid.twin.TOKEN   the older process, to the younger one, which ends
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import math
-import time
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.incarnation import decode_incarnation, own_incarnation, twin_error
-from grid_member.engine.bootstrap.member_probe import answer_with
-from grid_member.engine.log.log import wall_clock_ms
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from grid_member.engine.bootstrap.incarnation import Incarnation
 
-    from grid_member.engine.api import EngineError
-    from grid_member.engine.bootstrap.identity import MemberIdentity
-    from grid_member.engine.bootstrap.incarnation import Incarnation, TwinError
-    from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.client.wire import Message
-
-BEAT_S: Final = 1.0
 SILENT_S: Final = 10.0
 """What was not heard of for so long is forgotten."""
-TOLD_S: Final = 30.0
-"""How long `cluster-safe` names a copy that was refused: a supervisor starts it again meanwhile."""
 SURE_BEATS: Final = 2
 """As often is a process heard behind the first word of another one before both live."""
-LIVING: Final = b"grid.living"
-_log: Final = logging.getLogger("grid.engine.nats")
 
 
 class TwinDetector:
@@ -79,119 +56,3 @@ class TwinDetector:
     def _forget(self, incarnations: dict[str, tuple[Incarnation, float]], token: str) -> None:
         del incarnations[token]
         self._between = {pair: n for pair, n in self._between.items() if token not in pair}
-
-
-class Twins:
-    """Sends heartbeats, and tells others of theirs; the begin is that of the member."""
-
-    def __init__(
-        self, settings: ClusterSettings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Say nothing yet.
-
-        Args:
-            settings: of the member.
-            clock: seconds that only go forward.
-        """
-        self._settings = settings
-        self._clock = clock
-        self._detector = TwinDetector()
-        self._own: Incarnation | None = None
-        self._ends: Callable[[EngineError], None] = lambda _: None
-        self._client: NatsClient | None = None
-        self._beating: asyncio.Task[None] | None = None
-        self._error: EngineError | None = None
-        self._last_conflict = ("", -math.inf)
-
-    def begin(self, identity: MemberIdentity, ends: Callable[[EngineError], None]) -> Incarnation:
-        """Return this process; ends is called when an older one turns out to be the member."""
-        self._own = own = own_incarnation(self._settings, identity, wall_clock_ms)
-        self._ends = ends
-        return own
-
-    @property
-    def conflict(self) -> str | None:
-        """Which two processes were the same member lately; None: of none that is known."""
-        said, at_s = self._last_conflict
-        return said if self._clock() - at_s < TOLD_S else None
-
-    def listen(self, client: NatsClient, cluster: Callable[[], str]) -> None:
-        """Answer others, and send heartbeats, over a connection that there is or will be.
-
-        Args:
-            client: connected to the member's own server, now or later.
-            cluster: returns the id of the member's cluster, empty while there is none.
-        """
-        if self._own is not None:
-            self._client = client
-            answer_with(client, cluster, self._own, self._note)
-            client.subscribe(LIVING, self._living)
-            client.subscribe(_ends(self._own), self._twin)
-            self._beating = asyncio.get_running_loop().create_task(self._beat(client, self._own))
-
-    async def end(self) -> None:
-        """Send no heartbeat any more."""
-        beating, self._beating = self._beating, None
-        if beating is not None:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-
-    def note_end(self, error: TwinError) -> None:
-        """Hear why this process has to end."""
-        if self._error is None:
-            _log.error("%s", error)
-            self._fail(error)
-            if self._settings.on_replaced is not None:
-                self._settings.on_replaced(error)
-
-    def _fail(self, error: EngineError) -> None:
-        self._error = error
-        self._ends(error)
-
-    def refuse(self) -> None:
-        """End a start when this process is not to be the member.
-
-        Raises:
-            EngineError: it is not.
-        """
-        if self._error is not None:
-            raise self._error
-
-    async def _beat(self, client: NatsClient, own: Incarnation) -> None:
-        while True:
-            client.publish(LIVING, own.payload)
-            await asyncio.sleep(BEAT_S)
-
-    def _living(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            incarnation = decode_incarnation(message.payload)
-            twins = None if incarnation is None else self._detector.hear(incarnation, self._clock())
-            if twins is None or self._client is None:
-                continue
-            older, younger = twins
-            self._note(older, younger)
-            self._client.publish(_ends(younger), older.payload)
-
-    def _note(self, older: Incarnation, younger: Incarnation) -> None:
-        said = (
-            f"two processes are the member {older.name}: the one at {younger.address}, with its "
-            f"data in {younger.directory}, was started with a copy of the data of the one at "
-            f"{older.address}, and ends"
-        )
-        if said != self.conflict:
-            _log.error("%s", said)
-        self._last_conflict = said, self._clock()
-
-    def _twin(self, messages: Sequence[Message]) -> None:
-        own = self._own
-        for message in messages:
-            incarnation = decode_incarnation(message.payload)
-            if own is None or incarnation is None:
-                continue
-            if incarnation.is_twin_of(own) and own.yields_to(incarnation):
-                self.note_end(twin_error(own, incarnation, incarnation.address))
-
-
-def _ends(incarnation: Incarnation) -> bytes:
-    """Return the subject at which a process hears that it is the younger of two."""
-    return b"grid.twin." + incarnation.token.encode()

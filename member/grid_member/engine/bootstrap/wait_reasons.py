@@ -7,8 +7,9 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.bootstrap.member_probe import connected_clusters, has_member
 from grid_member.engine.bootstrap.polling import AddressPolling
+from grid_member.engine.bootstrap.member_probe import connected_clusters, has_member
+from grid_member.engine.io.ending import end_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ def majority_wait(settings: ClusterSettings, *, joined: bool = False) -> str:
     return _WITHOUT_OTHERS if joined else _NO_MAJORITY
 
 
-class WaitReasons:
+class RollCall:
     """Who of the list answers at the members' port; goes on for as long as its block lasts."""
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -72,9 +73,7 @@ class WaitReasons:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         await self._polling.__aexit__(*error)
 
     def watch_clusters(self, client: NatsClient, apart: Callable[[], str | None]) -> None:

@@ -29,6 +29,7 @@ from grid_member.engine.forward.messages import (
     frame_outcome,
 )
 from grid_member.engine.forward.session import ClientSession, Delivery, ForwardCall
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -218,9 +219,7 @@ class ForwardClient:
             server.end()
         if self._timer is not None:
             self._timer.cancel()
-        if self._finding is not None:
-            self._finding.cancel()
-            await asyncio.gather(self._finding, return_exceptions=True)
+        await end_tasks(self._finding)
 
     # What servers tell (`session.SessionListener`)
 

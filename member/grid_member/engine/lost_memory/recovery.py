@@ -14,6 +14,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.local.system import ignore
@@ -125,8 +126,7 @@ class LostMemory:
         running, self._running = self._running, None
         if running is None or self._connection is None:
             return
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await end_tasks(running)
         self._connection.roundup.end(self._own)
 
     def attach(self, stream: Stream, shard: MemoryShard) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.forward.client import FIND_S, ForwardClient
 from grid_member.engine.forward.messages import FORWARD_SERVERS, Frame, FrameKind
-from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended
+from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended, end_tasks
 from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing, outcome_of
@@ -73,9 +73,7 @@ class PartEngine(ClusterEngine):
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         if self._seats is not None and self._claims and self._refusal is not CLOSING:
             self._seats.leave()
         if self._forward_client is not None:

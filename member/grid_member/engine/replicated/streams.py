@@ -9,9 +9,10 @@ seconds after others. What can be read is read meanwhile, one shard at a time.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from grid_member.engine.bootstrap.wait_reasons import NO_LEADER
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.retry import await_growth, longer
 from grid_member.engine.nats.admin.streams import ensure_stream
 from grid_member.engine.nats.client.errors import NatsError, ShortError
@@ -82,7 +83,7 @@ class Streams:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _await_end([*self._making.values(), *self._watching])
+        await end_tasks(*self._making.values(), *self._watching)
 
     async def await_first(self) -> Stream:
         """Return the first one when it is there, also when it was deleted meanwhile."""
@@ -109,7 +110,7 @@ class Streams:
         try:
             return await asyncio.gather(*reading)
         finally:
-            await _await_end(reading)
+            await end_tasks(*reading)
 
     async def _read(
         self, number: int, made: Callable[[int, Stream], ReplicatedShard]
@@ -162,9 +163,3 @@ class Streams:
             if one in self._unread:
                 return one, one.snapshots
         return (next(iter(self._awaited), stream),)
-
-
-async def _await_end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
