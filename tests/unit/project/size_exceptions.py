@@ -21,9 +21,9 @@ CLASS_LINES: Final = {
     # The engines, of which each inherits from the one before it.
     "grid_member.engine.local.engine.LocalEngine": 574,
     "grid_member.engine.replicated.engine.ClusterEngine": 916,
-    "grid_member.engine.replicated.part_engine.PartEngine": 1318,
+    "grid_member.engine.replicated.part_engine.PartEngine": 1316,
     # The shards of one member and of several, likewise.
-    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 813,
+    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 807,
     # A connection of the fast path, and what it answers.
     "grid_member.http.fastpath.connection.FastPathConnection": 709,
 }
@@ -63,7 +63,7 @@ PRIVATE_NAMES: Final = {
     "grid_member.http.wire.connection": 1,
 }
 FAN_OUT: Final = {
-    "grid_member.engine.replicated.engine": 27,
+    "grid_member.engine.replicated.engine": 26,
     "grid_member.engine.replicated.replicated_shards": 34,
     # It makes a member of all of its parts.
     "grid_member.start.cluster": 25,

@@ -221,7 +221,7 @@ class ForwardClient:
             self._timer.cancel()
         await end_tasks(self._finding)
 
-    # What servers tell (`session.SessionListener`)
+    # What sessions tell
 
     def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
         """Take an outcome; call is None when nobody waits for it."""

@@ -19,7 +19,7 @@ from grid_member.engine.forward.messages import (
     frame_groups,
     outcome_frame,
 )
-from grid_member.engine.forward.server_poll import ServerPoll
+from grid_member.engine.forward.server_poll import PollEngine, ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
@@ -31,6 +31,7 @@ from grid_member.engine.state.operations import ClusterStateChange, TransientSta
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.forward.server import ForwardServer
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.shard.shard import Shard
 
@@ -52,27 +53,16 @@ _NOT_KNOWN: Final = Refused(
 _log: Final = logging.getLogger("grid.engine")
 
 
-class ServedEngine(Engine, Protocol):
+class ServedEngine(Engine, PollEngine, Protocol):
     """The engine as sessions need it."""
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every shard."""
 
-    leased_until_s: float
-    """Until when the others leave this member what it takes, by `steady_s`."""
-
-    @property
-    def answering(self) -> bool:
-        """Whether no shard refuses what it is asked."""
-
     @property
     def leased(self) -> bool:
         """Whether every shard has held a lease since it refused anything."""
-
-    @property
-    def takes_polls(self) -> bool:
-        """Whether a poll may wait; else each is refused, or ends at once."""
 
     @property
     def agreed(self) -> bool:
@@ -86,36 +76,10 @@ class ServedEngine(Engine, Protocol):
         """Return what every structure holds that holds anything."""
 
 
-class SessionOwner(Protocol):
-    """The forward server, as its sessions see it."""
-
-    @property
-    def leaving(self) -> bool:
-        """Whether nothing is begun any more."""
-
-    @property
-    def flags(self) -> Flag:
-        """What every message to a lite member says of this member."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection."""
-
-    def say(self, reply: bytes, message: ForwardMessage) -> bool:
-        """Send a message; False when it was not, as too much waits, or there is no connection.
-
-        Raises:
-            WireError: it is too large.
-        """
-
-    def forget(self, incarnation: bytes) -> None:
-        """Forget a session."""
-
-
 class ServerSession:
     """One start of a lite member, as its forward server knows it."""
 
-    def __init__(self, owner: SessionOwner, engine: ServedEngine, incarnation: bytes) -> None:
+    def __init__(self, owner: ForwardServer, engine: ServedEngine, incarnation: bytes) -> None:
         self.session = 0
         self.heard_s = 0.0
         self._owner = owner

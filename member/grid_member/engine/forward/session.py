@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.forward.messages import (
     AGAIN_S,
@@ -33,7 +33,7 @@ from grid_member.engine.state.fields import CodecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from grid_member.engine.api import Refused
+    from grid_member.engine.forward.client import ForwardClient
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
 
@@ -66,24 +66,6 @@ class ForwardCall:
         """The number of the message that it went with."""
 
 
-class SessionListener(Protocol):
-    """The lite member's side of a forward server."""
-
-    def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
-        """Take an outcome; call is None when nobody waits for it."""
-
-    def take_refusal(self, call: ForwardCall, outcome: Refused) -> None:
-        """Take what is refused here: the server has not heard of the call."""
-
-    def find_better(self, server: ClientSession) -> None:
-        """Hear that another forward server is better from now on."""
-
-    def take_lost(
-        self, server: ClientSession, unknown: list[ForwardCall], unsent: list[ForwardCall]
-    ) -> None:
-        """Take the calls of a session that is over; those unsent never got anywhere."""
-
-
 class ClientSession:
     """A member that holds data."""
 
@@ -93,7 +75,7 @@ class ClientSession:
         incarnation: bytes,
         member: bytes,
         sessions: Iterator[int],
-        asker: SessionListener,
+        asker: ForwardClient,
     ) -> None:
         """Say nothing yet.
 

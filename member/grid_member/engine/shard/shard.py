@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
@@ -50,6 +50,18 @@ Answer: TypeAlias = Callable[[Any], None]
 
 _GROWING: Final = OPERATIONS.growing
 _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Look for no garbage: a replay makes objects that stay, and would take twice as long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class InFlightRecord(NamedTuple):
@@ -105,14 +117,8 @@ class Shard:
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
-        # Replay makes objects that stay: looking for garbage among them doubles its time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collection():
             self._replay()
-        finally:
-            if collecting:
-                gc.enable()
         self.state.queues.arrivals.clear()
         self.state.maps.begin_grace(graced_until_ms(self._log, self.state.timestamp_ms))
         mark = self.state.members.get(self._member)
