@@ -51,12 +51,7 @@ class Footing:
     def __init__(
         self, settings: ClusterSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Say nothing yet.
-
-        Args:
-            settings: of the member.
-            clock: seconds that only go forward.
-        """
+        """Say nothing yet."""
         self.ground: Ground | None = None
         """None before the begin, and where nothing is kept."""
         self._settings = settings
@@ -94,12 +89,7 @@ class Footing:
         return said if self._clock() - at_s < TOLD_S else None
 
     def listen(self, client: NatsClient, cluster: Callable[[], str]) -> None:
-        """Answer others, and send heartbeats, over a connection that there is or will be.
-
-        Args:
-            client: connected to the member's own server, now or later.
-            cluster: returns the id of the member's cluster, empty while there is none.
-        """
+        """Answer others, and send heartbeats, over a client that connects now or later."""
         if self._own is not None:
             self._client = client
             answer_with(client, cluster, self._own, self._note)

@@ -317,13 +317,7 @@ async def send_message(
 async def as_server(
     settings: ClusterSettings, host: str, port: int, lines: bytes = b""
 ) -> AsyncIterator[Callable[[], Awaitable[ServerLine]]]:
-    """Be connected to a server there as another one; what comes returns what it says next.
-
-    Args:
-        settings: how the members know each other.
-        host: where the server is.
-        port: where the server is.
-        lines: what to say first.
+    """Be connected to a server there as another one that says lines; what comes returns its next.
 
     Raises:
         OSError: nobody is there, or it does not take this member.

@@ -77,12 +77,7 @@ class ForwardClient:
     """Asks forward servers; for one event loop."""
 
     def __init__(self, client: NatsClient, own: bytes = b"") -> None:
-        """Ask nothing yet.
-
-        Args:
-            client: connected to the member's own server.
-            own: the member's UUID, if it may become a forward server itself.
-        """
+        """Ask nothing yet; own is the UUID of a member that may become a forward server itself."""
         self._own = own
         self._client = client
         self._incarnation = secrets.token_bytes(INCARNATION_BYTES)

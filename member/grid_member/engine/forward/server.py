@@ -47,13 +47,7 @@ class ForwardServer:
     """Serves lite members; for one event loop."""
 
     def __init__(self, client: NatsClient, engine: ServedEngine, member: bytes) -> None:
-        """Serve nobody yet.
-
-        Args:
-            client: connected to the member's own server.
-            engine: holds the data.
-            member: this member's UUID, 16 bytes.
-        """
+        """Serve nobody yet; member is this member's UUID, 16 bytes."""
         self._client = client
         self._engine = engine
         self._member = member

@@ -77,15 +77,7 @@ class ClientSession:
         sessions: Iterator[int],
         asker: ForwardClient,
     ) -> None:
-        """Say nothing yet.
-
-        Args:
-            client: connected to the lite member's own server.
-            incarnation: of the lite member.
-            member: the server's UUID, 16 bytes.
-            sessions: the numbers of sessions, each higher than any before.
-            asker: hears of outcomes and losses.
-        """
+        """Say nothing yet to the server of that UUID, 16 bytes; session numbers only grow."""
         self.open = self.weak = self.apart = False
         self.deliveries: dict[Delivery, ForwardCall | None] = {}
         """Items that came from there, each with the call that ends its delivery, if any."""

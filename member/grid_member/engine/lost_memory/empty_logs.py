@@ -225,11 +225,6 @@ def empty_streams(
 
     A log and its snapshots are one without the other of no use: as long as somebody may have
     something of one of them neither is to be deleted.
-
-    Args:
-        logs: the streams of the logs in memory.
-        answers: what servers tell of their streams.
-        groups: what servers tell of their groups.
     """
     details: dict[str, list[Mapping[str, Any]]] = {}
     for detail in (one for answer in answers for one in details_of(answer)):

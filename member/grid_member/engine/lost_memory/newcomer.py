@@ -28,13 +28,7 @@ class Newcomer:
     """A member that has not read its logs yet."""
 
     def __init__(self, client: NatsClient, roundup: Roundup, size: int) -> None:
-        """Ask nothing yet.
-
-        Args:
-            client: a connection in the account of the data.
-            roundup: asks the members.
-            size: how many members the list has.
-        """
+        """Ask nothing yet; the list has that many members."""
         self._client = client
         self._roundup = roundup
         self._size = size

@@ -26,9 +26,6 @@ def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
     """Return the id of a stream's leader, and for how many seconds it has led, by its own clock.
 
     An empty id: nobody leads it.
-
-    Args:
-        info: what is told of the stream.
     """
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
@@ -79,12 +76,6 @@ async def has_complete_copies(
     client: NatsClient, system: NatsClient, server: str, streams: Iterable[str]
 ) -> bool:
     """Tell whether a server's copies of the streams hold all that their leaders tell of.
-
-    Args:
-        client: a connection in the account of the data.
-        system: a connection in the account of the system.
-        server: the server's name.
-        streams: the names of the streams, of which it may hold some.
 
     Raises:
         NatsError: nobody tells.

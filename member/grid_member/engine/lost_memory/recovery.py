@@ -106,13 +106,7 @@ class LostMemory:
         self._leaders = Leaders()
 
     def begin(self, client: NatsClient, system: NatsClient, server_name: str) -> None:
-        """Report to whoever asks, and do what is to be done, from now on.
-
-        Args:
-            client: a connection in the account of the data.
-            system: a connection in the account of the system.
-            server_name: of the own server.
-        """
+        """Report to whoever asks, and do what is to be done, from now on."""
         if self.guards:
             self._own = peer_id(server_name)
             roundup = Roundup(system, self._logs.leave, self._report)

@@ -102,13 +102,7 @@ class Agreement:
     def __init__(
         self, shards: ReplicatedShards, maps: AgreedPlacement, queues: AgreedPlacement
     ) -> None:
-        """Know nothing yet.
-
-        Args:
-            shards: have the log with it, if there is one in memory.
-            maps: hears of what is agreed on.
-            queues: hears of it as well.
-        """
+        """Know nothing yet; maps and queues hear of what is agreed on."""
         self._shards = shards
         self._maps = maps
         self._queues = queues

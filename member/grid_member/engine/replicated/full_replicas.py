@@ -49,13 +49,7 @@ class Seats:
     def __init__(
         self, shard: ReplicatedShard, items: Callable[[str], list[tuple[str, bytes]]], own: str
     ) -> None:
-        """Have none.
-
-        Args:
-            shard: the first one.
-            items: returns the values of the system store that live, by the begin of their keys.
-            own: this member's UUID.
-        """
+        """Have none; items returns living values of the system store by the begin of their keys."""
         self._shard = shard
         self._items = items
         self._own = SEAT_PREFIX + own
@@ -102,13 +96,7 @@ class Seats:
 
 
 def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list[int]:
-    """Return the numbers of the shards that a member begins with.
-
-    Args:
-        settings: tell what the member holds, and how many there are.
-        shards: how many durable shards there are.
-        streams: how many shards there are, with the one in memory.
-    """
+    """Return the numbers of the shards that a member begins with, of so many durable ones."""
     if settings.lite:
         return [0]
     return [0, *range(shards, streams)] if settings.crowded else list(range(streams))

@@ -35,18 +35,7 @@ def new_shard(
     *,
     empty: bool = False,
 ) -> ReplicatedShard:
-    """Return a shard that is not read yet.
-
-    Args:
-        shards: those that it is to be one of.
-        identity: this member's.
-        client: connected to the member's own server.
-        source: where a thread can read the stream.
-        on_arrival: is told which queues got items.
-        number: the shard's number.
-        stream: what its log is in.
-        empty: whether it is to be without data, as a lite member's is in any case.
-    """
+    """Return a shard that is not read yet; an empty one is without data, as a lite member's is."""
     settings, member = shards.settings, identity.uuid.bytes
     empty = empty or settings.lite
     alone = settings.alone or settings.lite

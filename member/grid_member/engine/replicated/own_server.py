@@ -79,10 +79,6 @@ async def connect_trusted(
 ) -> list[NatsClient]:
     """Let the server start when it waits for others only; return the connections to it.
 
-    Args:
-        server: returns it, once there is one.
-        connections: returns those that there are to be.
-
     Raises:
         NotYetError: they are not there in time.
     """
@@ -136,13 +132,7 @@ def end_member(
 async def take_back(
     system: NatsClient | None, name: str | None, settings: ClusterSettings, *, refused: bool
 ) -> None:
-    """Take the own server off those that count, when it will never come back.
-
-    Args:
-        system: a connection in the account of the system, if there is one.
-        name: the server's, if it has one.
-        settings: of the member.
-        refused: whether it was removed before, and must not count again.
+    """Take the own server off unless it comes back, or was refused and must not count again.
 
     Raises:
         NatsError: nobody tells whether it counts.

@@ -61,12 +61,7 @@ class EndedError(Exception):
 
 
 async def read_again(log: SharedLog, read: Callable[[], Awaitable[None]]) -> bool:
-    """Read a log again until that works; return False when it never will.
-
-    Args:
-        log: fails when it is damaged.
-        read: reads it and goes on with what was read.
-    """
+    """Read a log again until that works; return False when it never will."""
     short_s = RELOAD_SHORT_S
     while True:
         try:
@@ -97,14 +92,7 @@ def load(
     ended: Callable[[], bool],
     empty: Callable[[], State] = State,
 ) -> LoadedState:
-    """Read a log into a new state. Blocks; for a thread.
-
-    Args:
-        log: what to read.
-        incarnation: whose records' outcomes are wanted.
-        least: the lowest counter of those.
-        ended: tells whether to give up.
-        empty: makes the state that is read into.
+    """Read a log into a new state, with the outcomes of own records from a counter on. Blocks.
 
     Raises:
         EndedError: it was given up.

@@ -81,14 +81,7 @@ class Shard:
         clock: Clock,
         on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
-        """Make a shard.
-
-        Args:
-            log: where records go.
-            member: this member's UUID, 16 bytes.
-            clock: when a map's entry is read.
-            on_arrival: is told which queues got items, after each batch in which any did.
-        """
+        """Make a shard of the member with that UUID, 16 bytes; on_arrival hears of new items."""
         self.state = State()
         self.reads = MapReads(self, clock, has_other_writers=log.has_other_readers)
         self._log = log

@@ -82,9 +82,6 @@ class Shards:
     async def begin(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs.
 
-        Args:
-            on_arrival: is told which queues of a shard got items.
-
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
@@ -92,9 +89,6 @@ class Shards:
 
     def open(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs. Blocks; may run on another thread.
-
-        Args:
-            on_arrival: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.

@@ -32,13 +32,7 @@ class MapReads:
     """The noted reads of one shard's maps."""
 
     def __init__(self, shard: Shard, clock: Clock, *, has_other_writers: bool) -> None:
-        """Note nothing yet.
-
-        Args:
-            shard: whose maps are read.
-            clock: when they are.
-            has_other_writers: whether maps are written by members that know nothing of these reads.
-        """
+        """Note nothing yet; other writers are members that know nothing of these reads."""
         self._shard = shard
         self._clock = clock
         self._has_other_writers = has_other_writers
