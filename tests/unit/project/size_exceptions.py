@@ -23,7 +23,7 @@ CLASS_LINES: Final = {
     "grid_member.engine.replicated.engine.ClusterEngine": 916,
     "grid_member.engine.replicated.part_engine.PartEngine": 1316,
     # The shards of one member and of several, likewise.
-    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 800,
+    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 783,
     # A connection of the fast path, and what it answers.
     "grid_member.http.fastpath.connection.FastPathConnection": 709,
 }

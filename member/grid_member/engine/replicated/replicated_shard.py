@@ -90,6 +90,7 @@ class ReplicatedShard(Shard):
         # Members' clocks differ; what is over is decided by the time that all of them know.
         super().__init__(log, member, lambda: self.state.timestamp_ms, on_arrival)
         self.state = state or self.state
+        self._refuses_all = True  # nothing would be confirmed
         self._shared = log
         """`_log`, as what it is here."""
         self._readers: list[ReadCallback] = []
@@ -104,7 +105,7 @@ class ReplicatedShard(Shard):
         """Is called when the shard takes records from now on."""
         self._refuses: Callable[[], None] = nothing
         """Is called when the log refuses records, after everything that waited was answered."""
-        self._first_incarnation = incarnation
+        self._incarnation = incarnation
         self._system_changed, self._check = system_changed, check
         self._probing: asyncio.TimerHandle | None = None
         """Until a log that confirms nothing is asked whether it does again."""
@@ -124,7 +125,6 @@ class ReplicatedShard(Shard):
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
         super().replay()
-        self._incarnation = max(self._incarnation, self._first_incarnation)
         self.state.system.changes = set()
         self._entered = self.state.cluster_state
         self.heard_s = time.monotonic()
@@ -200,33 +200,6 @@ class ReplicatedShard(Shard):
             return
         self._flush_soon()
         self._readers.append(reader)
-
-    def propose(
-        self, operation: Operation, answer: Answer, size_bytes: int, *, always: bool = False
-    ) -> None:
-        """Send the operation with the next record; refuse it when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is not None:
-            answer(refusal)
-        else:
-            super().propose(operation, answer, size_bytes, always=always)
-
-    def propose_always(self, operations: Sequence[Operation], answer: Answer) -> None:
-        """Send operations with the next record; refuse them when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is None:
-            super().propose_always(operations, answer)
-            return
-        for _ in operations:
-            answer(refusal)
-
-    def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
-        """Send the operation in a record of its own; refuse it when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is not None:
-            answer(refusal)
-        else:
-            super().propose_system(operation, answer, size_bytes)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes, as `ClusterEngine.lease`."""

@@ -83,6 +83,8 @@ class Shard:
     ) -> None:
         """Make a shard of the member with that UUID, 16 bytes; on_arrival hears of new items."""
         self.state = State()
+        self._refuses_all = False
+        """Whether nothing is taken while the log refuses, not only what stores something."""
         self.reads = MapReads(self, clock, has_other_writers=log.has_other_readers)
         self._log = log
         self._member = member
@@ -115,7 +117,8 @@ class Shard:
         self.state.queues.arrivals.clear()
         self.state.maps.begin_grace(graced_until_ms(self._log, self.state.timestamp_ms))
         mark = self.state.members.get(self._member)
-        self._incarnation = 1 if mark is None else mark.incarnation + 1
+        if mark is not None:
+            self._incarnation = max(self._incarnation, mark.incarnation + 1)
 
     def _replay(self) -> None:
         with closing(self._steps()) as steps:
@@ -158,7 +161,7 @@ class Shard:
         does not go into a record with what it takes.
         """
         refusal = self._log.refusal
-        if refusal is not None and type(operation) in _GROWING:
+        if refusal is not None and (self._refuses_all or type(operation) in _GROWING):
             answer(refusal)
             return
         if (
@@ -180,6 +183,11 @@ class Shard:
 
         Each outcome is answered.
         """
+        refusal = self._log.refusal
+        if refusal is not None and self._refuses_all:
+            for _ in operations:
+                answer(refusal)
+            return
         self._flush_soon()
         self._operations += operations
         self._answers += [answer] * len(operations)
@@ -187,7 +195,9 @@ class Shard:
 
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation with the record of this tick's operations on the cluster itself."""
-        refusal = self._value_refusal(operation) if type(operation) in OPERATIONS.notes else None
+        refusal = self._log.refusal if self._refuses_all else None
+        if refusal is None and type(operation) in OPERATIONS.notes:
+            refusal = self._value_refusal(operation)
         if refusal is not None:
             answer(refusal)
             return
