@@ -50,7 +50,7 @@ LONE_BASES: Final = dict.fromkeys(
         # What one member has, and what one of several makes of it.
         "grid_member.cluster.persistence.backups.Backups",
         "grid_member.cluster.persistence.store_recovery.StoreRecovery",
-        "grid_member.engine.bootstrap.polling.AddressPolling",
+        "grid_member.engine.bootstrap.discovery.AddressPolling",
         "grid_member.engine.jetstream.log.JetStreamLog",
         "grid_member.engine.local.placement.Placement",
         "grid_member.engine.local.polls.QueuePolls",

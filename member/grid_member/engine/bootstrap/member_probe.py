@@ -22,12 +22,12 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
-from grid_member.engine.bootstrap.route_identity import (
+from grid_member.engine.bootstrap.identity import (
     ROUTE_USER,
     route_cluster,
     route_password,
 )
+from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
 from grid_member.engine.io.listening import server_at
 from grid_member.engine.nats.admin.peers import ACCOUNT
 from grid_member.engine.nats.client.errors import NatsError

@@ -7,7 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.bootstrap.polling import AddressPolling
+from grid_member.engine.bootstrap.discovery import AddressPolling
 from grid_member.engine.bootstrap.member_probe import connected_clusters, has_member
 from grid_member.engine.io.ending import end_tasks
 
