@@ -64,7 +64,7 @@ PRIVATE_NAMES: Final = {
 }
 FAN_OUT: Final = {
     "grid_member.engine.replicated.engine": 26,
-    "grid_member.engine.replicated.replicated_shards": 34,
+    "grid_member.engine.replicated.replicated_shards": 33,
     # It makes a member of all of its parts.
     "grid_member.start.cluster": 25,
     "grid_operator.reconcile.reconciler": 25,

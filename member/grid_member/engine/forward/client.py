@@ -148,7 +148,7 @@ class ForwardClient:
         self, frame: Frame, done: Callable[[Any], None], deadline_s: float, refused: Refused | None
     ) -> ForwardCall:
         frame = frame._replace(call=next(self._numbers))
-        call = ForwardCall(frame, done, deadline_s)
+        call = ForwardCall(frame, done, deadline_s, self)
         self._calls += 1
         self._bytes += frame.size_bytes
         if refused is not None:

@@ -53,17 +53,30 @@ class Delivery(NamedTuple):
 
 
 class ForwardCall:
-    """Something that is asked of a forward server."""
+    """Something that is asked of a forward server: a `Poll`, or what else may be cancelled."""
 
-    __slots__ = ("deadline_s", "done", "frame", "message")
+    __slots__ = ("_client", "deadline_s", "done", "frame", "message")
 
-    def __init__(self, frame: Frame, done: Callable[[object], None], deadline_s: float) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        done: Callable[[object], None],
+        deadline_s: float,
+        client: ForwardClient | None = None,
+    ) -> None:
+        self._client = client
+        """None when it is never cancelled."""
         self.frame = frame
         self.done: Callable[[object], None] | None = done
         """None when nobody wants the outcome any more."""
         self.deadline_s = deadline_s
         self.message = 0
         """The number of the message that it went with."""
+
+    def cancel(self) -> None:
+        """Stop waiting; an item on its way goes back to the head."""
+        if self._client is not None:
+            self._client.cancel(self)
 
 
 class ClientSession:

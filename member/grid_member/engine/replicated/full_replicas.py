@@ -25,7 +25,7 @@ from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -102,35 +102,25 @@ def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list
     return [0, *range(shards, streams)] if settings.crowded else list(range(streams))
 
 
-async def read_shards(
-    made: Sequence[Callable[[], ReplicatedShard]],
-    ended: asyncio.Event,
-    report: Callable[[NatsError], None],
-    client: NatsClient,
-    patience_s: float = math.inf,
-) -> list[ReplicatedShard]:
-    """Return shards brought up to what their streams hold, one after the other, and not started.
-
-    Args:
-        made: makes each of them.
-        ended: is set when the member stops, which waits for none of them.
-        report: hears why one cannot be read now, each time.
-        client: connected to the member's own server.
-        patience_s: how long one is tried again that cannot be read.
-
-    Raises:
-        EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
-    """
-    return [await _read(make, ended, report, client, patience_s) for make in made]
-
-
-async def _read(
+async def read_shard(
     make: Callable[[], ReplicatedShard],
     ended: asyncio.Event,
     report: Callable[[NatsError], None],
     client: NatsClient,
-    patience_s: float,
+    patience_s: float = math.inf,
 ) -> ReplicatedShard:
+    """Return a shard brought up to what its stream holds, and not started.
+
+    Args:
+        make: makes it.
+        ended: is set when the member stops, which does not wait for it.
+        report: hears why it cannot be read now, each time.
+        client: connected to the member's own server.
+        patience_s: how long it is tried again while it cannot be read.
+
+    Raises:
+        EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
+    """
     until_s, short_s = time.monotonic() + patience_s, RETRY_S
     while not ended.is_set():
         shard = make()

@@ -28,7 +28,7 @@ from grid_member.engine.local.usage import decode_usage
 from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
-from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shards
+from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shard
 from grid_member.engine.shard.answers import StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
-    from grid_member.engine.forward.session import ForwardCall
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.replicated_shard import ReplicatedShard
@@ -148,9 +147,8 @@ class PartEngine(ClusterEngine):
         """Return what the structures hold, as a member tells that holds them all."""
         if self._whole:
             return self.structure_usage()
-        report: Entry | Refused = await outcome_of(
-            partial(self._forward, Frame(FrameKind.USAGE, 0))
-        )
+        asking = partial(self._forward, Frame(FrameKind.USAGE, 0))
+        report: Entry | Refused = await outcome_of(asking)
         if isinstance(report, Refused):
             return report
         return await asyncio.to_thread(decode_usage, report.value)
@@ -300,7 +298,7 @@ class PartEngine(ClusterEngine):
         if self._refusal is not None or self._forward_client is None:
             done(self._refusal or NOT_STARTED)
             return None
-        return ForwardedPoll(self._forward_client, self._forward_client.call(frame, done, wait_s))
+        return self._forward_client.call(frame, done, wait_s)
 
     def _serve_others(self) -> None:
         """Do for others what they ask for, or ask them."""
@@ -390,8 +388,9 @@ class PartEngine(ClusterEngine):
         known, loop = self._cluster, asyncio.get_running_loop()
         report = partial(known.wait_to_read, serves=self._started)
         patience = math.inf if patience_s is None else patience_s
+        reading = known.ending, report, known.client, patience
         try:
-            shards += await read_shards(made, known.ending, report, known.client, patience)
+            shards += [await read_shard(make, *reading) for make in made]
             known.joining, known.delay = shards, None
             for shard in shards:
                 shard.start(loop)
@@ -457,17 +456,3 @@ class PartEngine(ClusterEngine):
         if forward_client is not None and not forward_client.busy:
             self._forward_client = None
             await forward_client.stop()
-
-
-class ForwardedPoll:
-    """A poll that was forwarded, or anything else that may be waited for no more."""
-
-    __slots__ = ("_call", "_forward_client")
-
-    def __init__(self, forward_client: ForwardClient, call: ForwardCall) -> None:
-        self._forward_client = forward_client
-        self._call = call
-
-    def cancel(self) -> None:
-        """Stop waiting; an item on its way goes back to the head."""
-        self._forward_client.cancel(self._call)
