@@ -194,15 +194,7 @@ async def probe(
     on_connect: Callable[[], None] = lambda: None,
     incarnation: Incarnation | None = None,
 ) -> Occupant | None:
-    """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
-
-    Args:
-        settings: how the members know each other.
-        host: where to ask.
-        port: where to ask.
-        on_connect: is called when something there takes connections.
-        incarnation: this process, to be told of another one that is the same member.
-    """
+    """Return who is there, None when nobody is; that takes 6 s at most of who is reached."""
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
         line = await greeting(host, port, on_connect)
         waiting = _WAITING.fullmatch(line)

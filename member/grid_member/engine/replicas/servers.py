@@ -69,27 +69,18 @@ class Servers:
         on_lost: AbstractSet[str] = frozenset(),
         kept_servers: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            client: in the account of the data.
-            system: in the account of the servers.
-            settings: where this member is.
-            server_name: the member's own server.
-            streams: all that hold data.
-            store: keeps the notes.
-            colleagues: returns who knows the other members; without them nothing is removed.
-            on_lost: servers that a rescue took off, and perhaps more of them later.
-            kept_servers: the streams that are on disks.
-        """
+        """Look at nothing yet."""
         self.own = server_name
         self.streams = streams
         self.store = store
         self.client = client
         self.system = system
         self.colleagues = colleagues
+        """Returns who knows the other members; without them nothing is removed."""
         self._on_lost = on_lost
+        """Servers that a rescue took off, and perhaps more of them later."""
         self._kept_servers = kept_servers
+        """The streams that are on disks."""
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
         self._leaderless_since_s: dict[str, float] = {}

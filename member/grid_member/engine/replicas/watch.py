@@ -59,19 +59,14 @@ class CopyWatch:
         left: Callable[[], bool],
         steady: Callable[[], bool],
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            servers: knows the servers of all members.
-            settings: how many copies there are to be.
-            left: whether members that the list names have left for good.
-            steady: whether copies may be moved in the cluster's present state.
-        """
+        """Look at nothing yet."""
         self._servers = servers
         self._settings = settings
         self._own = peer_id(servers.own)
         self._leftovers = left
+        """Whether members that the list names have left for good."""
         self._steady = steady
+        """Whether copies may be moved in the cluster's present state."""
         self._replication = NOT_REPLICATED
         self._looked_s = 0.0
         self._begun_s = asyncio.get_running_loop().time()

@@ -44,25 +44,15 @@ class Streams:
         damage: Damage,
         empty_logs: EmptyLogs | None = None,
     ) -> None:
-        """Make none yet.
-
-        Args:
-            client: connected to the member's own server.
-            settings: tell how many copies there are to be.
-            streams: those of the shards, in their order.
-            waiting: is told why the begin is not over yet.
-            servers: returns how many servers can hold a copy.
-            creation_obstacle: returns why a stream that is not there is not to be made; None: it
-                may be.
-            damage: is told what could not be read.
-            empty_logs: watches those in memory meanwhile.
-        """
+        """Make none yet."""
         self._client = client
         self._settings = settings
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
+        """Returns how many servers can hold a copy."""
         self._creation_obstacle = creation_obstacle
+        """Returns why a stream that is not there is not to be made; None: it may be."""
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
         self._empty_logs = empty_logs
