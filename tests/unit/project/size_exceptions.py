@@ -20,8 +20,8 @@ FILES_IN_FOLDERS: Final = {
 CLASS_LINES: Final = {
     # The engines, of which each inherits from the one before it.
     "grid_member.engine.local.engine.LocalEngine": 574,
-    "grid_member.engine.replicated.engine.ClusterEngine": 916,
-    "grid_member.engine.replicated.part_engine.PartEngine": 1316,
+    "grid_member.engine.replicated.engine.ClusterEngine": 912,
+    "grid_member.engine.replicated.part_engine.PartEngine": 1312,
     # The shards of one member and of several, likewise.
     "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 783,
     # A connection of the fast path, and what it answers.
@@ -63,7 +63,7 @@ PRIVATE_NAMES: Final = {
     "grid_member.http.wire.connection": 1,
 }
 FAN_OUT: Final = {
-    "grid_member.engine.replicated.engine": 26,
+    "grid_member.engine.replicated.engine": 25,
     "grid_member.engine.replicated.replicated_shards": 33,
     # It makes a member of all of its parts.
     "grid_member.start.cluster": 25,

@@ -232,7 +232,7 @@ class Servers:
 
     def _due(self, found: Peers, named: AbstractSet[str], now_s: float) -> list[str]:
         """Return the servers that are to be removed."""
-        places, left = self._places(), self._departed()
+        places, left = self._places(), self.departed()
         here = [places.get(one) for one in (found.ids & named) - found.silent]
         living = [place for place in here if place is not None]
         due: list[str] = []
@@ -250,7 +250,7 @@ class Servers:
                 due.append(peer)
         return due
 
-    def _departed(self) -> set[str]:
+    def departed(self) -> set[str]:
         """Return the ids of those that left for good."""
         items = self.store.items(REMOVED)
         return {key.removeprefix(REMOVED) for key, value in items if value == LEFT}
@@ -284,7 +284,7 @@ class Servers:
             return
         place = self._places().get(peer)
         # First of all: with what it had on a disk it must never come back.
-        lasting = (place is None or place.durable) and peer not in self._departed()
+        lasting = (place is None or place.durable) and peer not in self.departed()
         if lasting and not await self.store.put(REMOVED + peer, REPLACED):
             return
         # The note may have waited for a majority, and for an election.

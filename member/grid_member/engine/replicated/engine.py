@@ -21,7 +21,6 @@ from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
 from grid_member.engine.local.system import ignore, outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
-from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replicas.departure import Departure
 from grid_member.engine.replicas.servers import NoteStore, Servers
 from grid_member.engine.replicas.watch import CopyWatch
@@ -358,11 +357,7 @@ class ClusterEngine(LocalEngine):
             if shards.ended:
                 return
             await asyncio.sleep(NOTE_RETRY_S)
-        self._watch = CopyWatch(
-            *(servers, settings),
-            left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
-            steady=self._steady,
-        )
+        self._watch = CopyWatch(servers, settings, self._steady)
         shards.stuck = lambda: None if self._watch is None else self._watch.trouble
         keeping = [self._watch.run(), self._keep_snapshots(), *([servers.run()] if several else [])]
         self._keeping = [asyncio.create_task(one) for one in keeping]
