@@ -19,9 +19,8 @@ from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.local.system import ignore
 from grid_member.engine.lost_memory.logs import MemoryLogs, log_now
-from grid_member.engine.lost_memory.newcomer import Newcomer
 from grid_member.engine.lost_memory.own_copies import Leaders, has_complete_copies, leader_of
-from grid_member.engine.lost_memory.roundup import Connections, Roundup
+from grid_member.engine.lost_memory.roundup import Connections, Newcomer, Roundup
 from grid_member.engine.lost_memory.survivors import (
     LogAction,
     MemoryReport,

@@ -35,13 +35,13 @@ from grid_member.engine.replicated.reload import (
     returns,
     wanted_steps,
 )
-from grid_member.engine.shard.shard import InFlightRecord, Shard
-from grid_member.engine.shard.splitting import (
+from grid_member.engine.shard.batching import (
     FEW_OPERATIONS,
     MAX_RECORD_BYTES,
     MAX_SYSTEM_BYTES,
     record_bounds,
 )
+from grid_member.engine.shard.shard import InFlightRecord, Shard
 from grid_member.engine.state.operations import Record
 
 if TYPE_CHECKING:

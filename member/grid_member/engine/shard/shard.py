@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.log.log import graced_until_ms
-from grid_member.engine.shard.batching import BatchingPolicy
-from grid_member.engine.shard.splitting import record_bounds
+from grid_member.engine.shard.batching import BatchingPolicy, record_bounds
 from grid_member.engine.shard.tracked_reads import MapReads
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS

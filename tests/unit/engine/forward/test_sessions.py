@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.forward import client, server, server_poll, server_session
+from grid_member.engine.forward import client, server, server_session
 from grid_member.engine.forward import messages as messages_module
 from grid_member.engine.forward import session as session_module
 from grid_member.engine.forward.messages import (
@@ -370,7 +370,7 @@ async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
             return poll(name, timeout_s, late)
 
         returned: list[Item] = []
-        monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 0.0)
+        monkeypatch.setattr(server_session, "LEASE_PATIENCE_S", 0.0)
         monkeypatch.setattr(parties.engine, "queue_poll", queue_poll)
         monkeypatch.setattr(parties.engine, "queue_return", returned.append)
         connection.half_full = True
