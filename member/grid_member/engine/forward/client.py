@@ -3,7 +3,7 @@
     find a forward server ─▶ session ─▶ calls and outcomes ─▶ lost ─▶ reads are asked of another one
                                                          └▶ of all else nobody knows: refused
 
-What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
+Members that hold a part of the data ask as lite members do: both are a `PartEngine`.
 Items go back to the queue, or are confirmed, where they came from, whoever is the server by then.
 """
 
@@ -271,11 +271,8 @@ class ForwardClient:
             done = call.done
             if call.frame.kind is FrameKind.QUEUE_POLL and done is not None:
                 self.cancel(call)
-                size, told = (
-                    Frame(FrameKind.QUEUE_SIZE, 0, call.frame.name),
-                    partial(_end_poll, done),
-                )
-                self._call(size, told, now_s + DRAIN_S, self._no_server(now_s))
+                size = Frame(FrameKind.QUEUE_SIZE, 0, call.frame.name)
+                self._call(size, partial(_end_poll, done), now_s + DRAIN_S, self._no_server(now_s))
 
     def _refusal(self, now_s: float) -> Refused | None:
         if self._closing:

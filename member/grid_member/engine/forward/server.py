@@ -3,7 +3,7 @@
     lite member ─ calls of a tick ─▶ ForwardServer ─▶ ServerSession ─▶ engine ─▶ outcomes of a tick
     ─▶ lite member
 
-What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
+Members that hold a part of the data ask as lite members do: both are a `PartEngine`.
 What is asked for here is as if a client had asked: items are taken by this member and return when
 it is gone. A session that is silent for too long has what it took returned as well.
 """

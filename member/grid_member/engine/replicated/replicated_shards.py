@@ -283,10 +283,8 @@ class ReplicatedShards(Shards):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = ABSENT
         await self.damage.watermarks.prepare(identity)  # by what the server has before it begins
-        incarnation, footing = (
-            self.footing.begin(identity, self._end_member),
-            (self.footing.note_end, self.footing.is_gone),
-        )
+        incarnation = self.footing.begin(identity, self._end_member)
+        footing = self.footing.note_end, self.footing.is_gone
         self._server = server = NatsServer(
             settings, identity, self._wait_for, incarnation, *footing
         )
@@ -353,10 +351,8 @@ class ReplicatedShards(Shards):
         on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make the streams and the shards, brought up to what the streams hold."""
-        settings, source = (
-            self._settings,
-            ReplaySource(lambda: server.client_address, USER, server.token),
-        )
+        settings = self._settings
+        source = ReplaySource(lambda: server.client_address, USER, server.token)
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(new_shard, self, identity, client, source, on_arrival)
