@@ -66,6 +66,6 @@ FAN_OUT: Final = {
     "grid_member.engine.replicated.engine": 25,
     "grid_member.engine.replicated.replicated_shards": 33,
     # It makes a member of all of its parts.
-    "grid_member.start.cluster": 25,
+    "grid_member.start.cluster": 24,
     "grid_operator.reconcile.reconciler": 25,
 }

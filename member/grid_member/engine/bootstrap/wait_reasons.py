@@ -55,7 +55,7 @@ def majority_wait(settings: ClusterSettings, *, joined: bool = False) -> str:
     return _WITHOUT_OTHERS if joined else _NO_MAJORITY
 
 
-class RollCall:
+class WaitReasons:
     """Who of the list answers at the members' port; goes on for as long as its block lasts."""
 
     def __init__(self, settings: ClusterSettings) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery
-from grid_member.engine.bootstrap import probe as probe_module
+from grid_member.engine.bootstrap import member_probe as probe_module
 from grid_member.engine.bootstrap.admission import (
     AdmissionDecision,
     AdmissionReason,
