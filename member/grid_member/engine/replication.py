@@ -53,6 +53,16 @@ NOT_REPLICATED = Replication(
 """Before the first look: what is not known is not safe."""
 
 
+class Taker(NamedTuple):
+    """An incarnation of a member that has items in flight."""
+
+    shard: int
+    """The shard's number: incarnations of shards differ."""
+    member: str
+    """Its UUID."""
+    incarnation: int
+
+
 class LockedOutError(Exception):
     """Another member has the cluster's lock, or there is nobody to take it from."""
 
@@ -68,19 +78,3 @@ class Colleagues(Protocol):
 
     def lock_cluster(self, purpose: str) -> AbstractAsyncContextManager[None]:
         """Let nobody else change the cluster meanwhile; raises `LockedOutError`."""
-
-
-class NoColleagues:
-    """The colleagues of a member that was not told of any."""
-
-    def servers(self) -> frozenset[str]:
-        """Return that no server is known."""
-        return frozenset()
-
-    def lite(self) -> int:
-        """Return that nobody holds no data."""
-        return 0
-
-    def lock_cluster(self, purpose: str) -> AbstractAsyncContextManager[None]:
-        """Refuse: nobody can tell whether another member changes the cluster."""
-        raise LockedOutError

@@ -25,7 +25,6 @@ from grid_member.engine.nats.admin.server_records import LEAVING, REMOVED, SERVE
 from grid_member.engine.replicated.consistent_cut import MARKER
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.full_replicas import SEAT_PREFIX
-from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
@@ -84,8 +83,7 @@ def clustered_engine(
         report_time=on_commit,
         on_replaced=on_replacement,
     )
-    with_data = PartEngine if settings.crowded else ClusterEngine
-    kind = LiteEngine if settings.lite else with_data
+    kind = PartEngine if settings.crowded or settings.lite else ClusterEngine
     return kind(structures, ReplicatedShards(settings), wall_clock_ms)
 
 

@@ -23,7 +23,6 @@ from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated import making
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.server import config, process
@@ -121,12 +120,20 @@ class DatedClock(HandClock):
         return self._turns[max(turn - 1, 0)][1]
 
 
-class ForwardedEngine(LiteEngine):
+class ForwardedEngine(PartEngine):
     """Asks a member that holds the data, whose shards and connection it shares."""
 
     def __init__(self, host: HandEngine, shards: ReplicatedShards | None = None) -> None:
         super().__init__(host._structures, shards or host._cluster, host._clock)
         self.data = host
+
+    @property
+    def _lite(self) -> bool:
+        return True
+
+    @property
+    def _whole(self) -> bool:
+        return False
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
         await self.data.start(replayed)
@@ -184,13 +191,17 @@ class SharingEngine(HandEngine):
         self.other._state_changed()
 
 
-class PartOfEngine(ForwardedEngine, PartEngine):
+class PartOfEngine(ForwardedEngine):
     """Has the first shard of a member that holds the data, and asks it for the rest."""
 
     def __init__(self, host: SharingEngine) -> None:
         shards = host._cluster
         super().__init__(host, ReplicatedShards(shards.settings, shards=shards._shards))
         host.other = self
+
+    @property
+    def _lite(self) -> bool:
+        return False
 
     @property
     def shards(self) -> list[Shard]:

@@ -20,22 +20,18 @@ FILES_IN_FOLDERS: Final = {
 CLASS_LINES: Final = {
     # The engines, of which each inherits from the one before it.
     "grid_member.engine.local.engine.LocalEngine": 574,
-    "grid_member.engine.replicated.engine.ClusterEngine": 916,
-    "grid_member.engine.replicated.lite_engine.LiteEngine": 1099,
-    "grid_member.engine.replicated.part_engine.PartEngine": 1400,
+    "grid_member.engine.replicated.engine.ClusterEngine": 912,
+    "grid_member.engine.replicated.part_engine.PartEngine": 1312,
     # The shards of one member and of several, likewise.
-    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 820,
-    "grid_member.engine.replicated.system_shard.SystemShard": 834,
+    "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 783,
     # A connection of the fast path, and what it answers.
     "grid_member.http.fastpath.connection.FastPathConnection": 709,
 }
 CLASS_ATTRIBUTES: Final = {
     "grid_member.engine.jetstream.log.JetStreamLog": 28,
-    "grid_member.engine.replicated.inflight.InFlightShard": 27,
     "grid_member.engine.replicated.part_engine.PartEngine": 29,
     "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 40,
     "grid_member.engine.replicated.replicated_shards.ReplicatedShards": 40,
-    "grid_member.engine.replicated.system_shard.SystemShard": 40,
     "grid_member.engine.replicated.system_shard.SystemLog": 28,
     "grid_member.engine.server.process.NatsServer": 26,
     "grid_member.http.fastpath.connection.FastPathConnection": 34,
@@ -47,18 +43,13 @@ LONE_BASES: Final = dict.fromkeys(
         "grid_member.engine.local.maps.MapSide",
         "grid_member.engine.local.system.SystemSide",
         "grid_member.engine.replicated.engine.ClusterEngine",
-        "grid_member.engine.replicated.inflight.InFlightShard",
-        "grid_member.engine.replicated.lite_engine.LiteEngine",
-        "grid_member.engine.replicated.replicated_shard.ReplicatedShard",
         "grid_member.engine.shard.shard.Shard",
         "grid_member.engine.shard.shards.Shards",
-        "grid_member.engine.shard.splitting.SplittingShard",
         "grid_member.http.fastpath.answers.FastPathAnswers",
         # What one member has, and what one of several makes of it.
         "grid_member.cluster.persistence.backups.Backups",
         "grid_member.cluster.persistence.store_recovery.StoreRecovery",
-        "grid_member.engine.bootstrap.polling.AddressPolling",
-        "grid_member.engine.bootstrap.twins.Twins",
+        "grid_member.engine.bootstrap.discovery.AddressPolling",
         "grid_member.engine.jetstream.log.JetStreamLog",
         "grid_member.engine.local.placement.Placement",
         "grid_member.engine.local.polls.QueuePolls",
@@ -67,17 +58,13 @@ LONE_BASES: Final = dict.fromkeys(
     1,
 )
 PRIVATE_NAMES: Final = {
-    # Parts of one class in several modules.
-    "grid_member.engine.replicated.inflight": 1,
-    "grid_member.engine.replicated.replicated_shard": 1,
-    "grid_member.engine.shard.splitting": 1,
     # aiohttp has no public name for the error that it puts in place of a request.
     "grid_member.http.wire.connection": 1,
 }
 FAN_OUT: Final = {
-    "grid_member.engine.replicated.engine": 27,
-    "grid_member.engine.replicated.replicated_shards": 34,
+    "grid_member.engine.replicated.engine": 25,
+    "grid_member.engine.replicated.replicated_shards": 33,
     # It makes a member of all of its parts.
-    "grid_member.start.cluster": 25,
+    "grid_member.start.cluster": 24,
     "grid_operator.reconcile.reconciler": 25,
 }

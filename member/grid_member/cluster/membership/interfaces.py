@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.values.system_store import Put
     from grid_member.engine.api import ClusterState, Done
-    from grid_member.engine.replicated.incarnations import Taker
-    from grid_member.engine.replication import Replication
+    from grid_member.engine.replication import Replication, Taker
 
 
 class ReplicatedEngine(SystemStore, Protocol):

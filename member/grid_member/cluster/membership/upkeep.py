@@ -20,7 +20,7 @@ from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.engine.replicated.incarnations import Taker
+    from grid_member.engine.replication import Taker
 
 LOOK_S: Final = 10.0
 """How often it is looked; what is to be mended has been seen twice, unless a lease just ended."""

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.bootstrap.cluster_id import short
 from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Discovery
-from grid_member.engine.bootstrap.member_probe import Occupant, waiting_line
+from grid_member.engine.bootstrap.member_probe import Occupant, listen_and_say, waiting_line
 from grid_member.engine.bootstrap.staggered_start import LINGER_S
-from grid_member.engine.io.listening import close_servers, server_at
+from grid_member.engine.io.listening import close_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,7 +150,7 @@ async def await_admission(
         TwinError: an older process is the same member.
     """
     lot = secrets.token_hex(_LOT_BYTES) if incarnation is None else incarnation.lot
-    listener = await _listen(settings, lot, own)
+    listener = await listen_and_say(settings, waiting_line(settings, lot, own))
     try:
         async with Discovery(settings, lot, incarnation) as discovery:
             patience = AdmissionWait(lot, gave_way, asyncio.get_running_loop().time())
@@ -220,17 +220,6 @@ async def _wait(
         if discovery.is_clear and entry is not None:
             return entry
         await discovery.await_change(FIRST_LOOK_S)
-
-
-async def _listen(settings: ClusterSettings, lot: str, own: str) -> asyncio.Server | None:
-    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(waiting_line(settings, lot, own))
-        writer.close()
-
-    try:
-        return await server_at(settings.host, settings.port, answer)
-    except OSError:
-        return None  # the server meets the same difficulty, and its error says what to do
 
 
 def _stranger_report(address: str, found: Occupant, own: str, settings: ClusterSettings) -> str:

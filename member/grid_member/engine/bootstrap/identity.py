@@ -6,11 +6,14 @@
     DIRECTORY/cluster/jetstream/      what its server keeps
 
 The name of the server stays with the data: a server that came back under its name without the data,
-or with older data, would be believed by the others.
+or with older data, would be believed by the others. Servers show each other the name of the
+cluster, a user and a password.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 import secrets
@@ -29,6 +32,8 @@ from grid_member.engine.storage.store import CLUSTER, make_directories
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grid_member.engine.cluster_settings import ClusterSettings
+
 IDENTITY_FORMAT: Final = 1
 """Counts changes of the layout that an older program must not touch."""
 IDENTITY_FILE: Final = "identity.json"
@@ -38,6 +43,9 @@ _CLUSTER_ID: Final = "clusterId"
 _NAME_CHARACTERS: Final = 40
 """Of the member's name in its server's name; it is there for people only."""
 _SUFFIX_BYTES: Final = 3
+ROUTE_USER: Final = "grid"
+"""A server at another one."""
+_DIGEST_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +211,20 @@ def _read_identity(path: Path, cluster_name: str) -> MemberIdentity:
             "correct cluster-name, or start on another base directory"
         )
     return identity
+
+
+def route_password(settings: ClusterSettings) -> str:
+    """Return what the servers of the members show each other.
+
+    It is derived: neither the file nor the wire holds the configured password, no text in it means
+    anything to the server (`$2a$…` would be taken for a hash), and members of clusters with other
+    names or users never fit.
+    """
+    said = "\0".join(("grid route 1", settings.cluster_name, settings.user)).encode()
+    return hmac.new(settings.password.encode(), said, hashlib.sha256).hexdigest()
+
+
+def route_cluster(cluster_name: str) -> str:
+    """Return the cluster's name as servers take it: no two clusters have the same."""
+    digest = hashlib.sha256(cluster_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{plain_name(cluster_name, _NAME_CHARACTERS)}-{digest}"

@@ -22,12 +22,13 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
-from grid_member.engine.bootstrap.route_identity import (
+from grid_member.engine.bootstrap.identity import (
     ROUTE_USER,
     route_cluster,
     route_password,
 )
+from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
+from grid_member.engine.io.listening import server_at
 from grid_member.engine.nats.admin.peers import ACCOUNT
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -81,6 +82,19 @@ class ServerLine(NamedTuple):
 def waiting_line(settings: ClusterSettings, lot: str, cluster: str) -> bytes:
     """Return what a member that has no server yet says to whoever comes."""
     return f"GRID {lot} {cluster} {_digest(settings)}\n".encode()
+
+
+async def listen_and_say(settings: ClusterSettings, line: bytes) -> asyncio.Server | None:
+    """Listen at the members' port, and say a line to whoever comes; None when that cannot be."""
+
+    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(line)
+        writer.close()
+
+    try:
+        return await server_at(settings.host, settings.port, answer)
+    except OSError:
+        return None  # the server meets the same difficulty, and its error says what to do
 
 
 def answer_with(
@@ -180,17 +194,9 @@ async def probe(
     on_connect: Callable[[], None] = lambda: None,
     incarnation: Incarnation | None = None,
 ) -> Occupant | None:
-    """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
-
-    Args:
-        settings: how the members know each other.
-        host: where to ask.
-        port: where to ask.
-        on_connect: is called when something there takes connections.
-        incarnation: this process, to be told of another one that is the same member.
-    """
+    """Return who is there, None when nobody is; that takes 6 s at most of who is reached."""
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-        line = await _greeting(host, port, on_connect)
+        line = await greeting(host, port, on_connect)
         waiting = _WAITING.fullmatch(line)
         if waiting is None:
             return Occupant(None, *await _ask(settings, host, port, incarnation))
@@ -228,12 +234,12 @@ async def connection(
 async def has_member(host: str, port: int) -> bool:
     """Return whether a member or its server is there."""
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-        await _greeting(host, port, lambda: None)
+        await greeting(host, port)
         return True
     return False
 
 
-async def _greeting(host: str, port: int, on_connect: Callable[[], None]) -> bytes:
+async def greeting(host: str, port: int, on_connect: Callable[[], None] = lambda: None) -> bytes:
     """Return the first line, empty when nothing is said.
 
     Raises:
@@ -303,13 +309,7 @@ async def send_message(
 async def as_server(
     settings: ClusterSettings, host: str, port: int, lines: bytes = b""
 ) -> AsyncIterator[Callable[[], Awaitable[ServerLine]]]:
-    """Be connected to a server there as another one; what comes returns what it says next.
-
-    Args:
-        settings: how the members know each other.
-        host: where the server is.
-        port: where the server is.
-        lines: what to say first.
+    """Be connected to a server there as another one that says lines; what comes returns its next.
 
     Raises:
         OSError: nobody is there, or it does not take this member.

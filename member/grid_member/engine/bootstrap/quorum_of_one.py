@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.bootstrap.member_probe import as_server
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.nats.admin.peers import is_sole
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -36,9 +37,7 @@ class QuorumOfOne:
     async def end(self) -> None:
         """Connect no more."""
         keeping, self._keeping = self._keeping, None
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        await end_tasks(keeping)
 
     def begin(self, system: NatsClient, name: str) -> None:
         """Connect when the server of that name says that nobody else votes, or when asked."""

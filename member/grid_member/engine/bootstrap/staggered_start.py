@@ -16,8 +16,9 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.member_probe import connection
-from grid_member.engine.io.listening import close_servers, server_at
+from grid_member.engine.bootstrap.member_probe import greeting, listen_and_say
+from grid_member.engine.io.ending import end_tasks
+from grid_member.engine.io.listening import close_servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,6 @@ LINGER_S: Final = 0.15
 TURN_S: Final = 0.03
 """Between the starts of two servers: the later one finds the earlier one listening."""
 _LOOK_S: Final = 0.05
-SILENCE_S: Final = 0.8
-"""Members that start speak at once. Who says nothing is a server that waits for TLS."""
 _LOT: Final = re.compile(rb"GRID ([0-9a-f]{16})\n")
 _SERVER: Final = ""
 """The lot of whoever has started its server."""
@@ -41,15 +40,8 @@ _SERVER: Final = ""
 async def await_start(settings: ClusterSettings) -> None:
     """Return when it is time to start a server that has no data."""
     own = secrets.token_hex(8)
-
-    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(f"GRID {own}\n".encode())
-        writer.close()
-
-    try:
-        listener = await server_at(settings.host, settings.port, answer)
-    except OSError:
-        # The server meets the same difficulty, and its error says what to do.
+    listener = await listen_and_say(settings, f"GRID {own}\n".encode())
+    if listener is None:
         return
     async with listener:
         looks = [asyncio.ensure_future(_reach(host, port)) for host, port in settings.members]
@@ -58,9 +50,7 @@ async def await_start(settings: ClusterSettings) -> None:
                 await _await_majority(looks)
             lots = {look.result() for look in looks if look.done()}
         finally:
-            for look in looks:
-                look.cancel()
-            await asyncio.gather(*looks, return_exceptions=True)
+            await end_tasks(*looks)
         await asyncio.sleep(LINGER_S)
         # Who has just come hears a lot as well: silence would be taken for a server.
         await close_servers([listener])
@@ -80,23 +70,7 @@ async def _reach(host: str, port: int) -> str:
     """Return the lot of whoever listens there, once somebody does."""
     while True:
         with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-            return await _lot(host, port)
+            # A server greets with a line as well, a longer one, or waits for TLS in silence.
+            found = _LOT.fullmatch(await greeting(host, port))
+            return found[1].decode() if found else _SERVER
         await asyncio.sleep(_LOOK_S)
-
-
-async def _lot(host: str, port: int) -> str:
-    reader, writer = await connection(host, port)
-    try:
-        # Not `wait_for`: it may lose a cancellation, and the loop above would never end.
-        async with asyncio.timeout(SILENCE_S):
-            line = await reader.readline()
-    except TimeoutError:
-        return _SERVER
-    finally:
-        writer.close()
-    if not line:
-        # Something between the members took the connection, for nobody.
-        raise ConnectionAbortedError
-    # A server greets with a line as well, a longer one.
-    found = _LOT.fullmatch(line)
-    return found[1].decode() if found else _SERVER

@@ -7,8 +7,9 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
+from grid_member.engine.bootstrap.discovery import AddressPolling
 from grid_member.engine.bootstrap.member_probe import connected_clusters, has_member
-from grid_member.engine.bootstrap.polling import AddressPolling
+from grid_member.engine.io.ending import end_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,9 +73,7 @@ class WaitReasons:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         await self._polling.__aexit__(*error)
 
     def watch_clusters(self, client: NatsClient, apart: Callable[[], str | None]) -> None:

@@ -3,7 +3,7 @@
     find a forward server ─▶ session ─▶ calls and outcomes ─▶ lost ─▶ reads are asked of another one
                                                          └▶ of all else nobody knows: refused
 
-What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
+Members that hold a part of the data ask as lite members do: both are a `PartEngine`.
 Items go back to the queue, or are confirmed, where they came from, whoever is the server by then.
 """
 
@@ -29,6 +29,7 @@ from grid_member.engine.forward.messages import (
     frame_outcome,
 )
 from grid_member.engine.forward.session import ClientSession, Delivery, ForwardCall
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -76,12 +77,7 @@ class ForwardClient:
     """Asks forward servers; for one event loop."""
 
     def __init__(self, client: NatsClient, own: bytes = b"") -> None:
-        """Ask nothing yet.
-
-        Args:
-            client: connected to the member's own server.
-            own: the member's UUID, if it may become a forward server itself.
-        """
+        """Ask nothing yet; own is the UUID of a member that may become a forward server itself."""
         self._own = own
         self._client = client
         self._incarnation = secrets.token_bytes(INCARNATION_BYTES)
@@ -152,7 +148,7 @@ class ForwardClient:
         self, frame: Frame, done: Callable[[Any], None], deadline_s: float, refused: Refused | None
     ) -> ForwardCall:
         frame = frame._replace(call=next(self._numbers))
-        call = ForwardCall(frame, done, deadline_s)
+        call = ForwardCall(frame, done, deadline_s, self)
         self._calls += 1
         self._bytes += frame.size_bytes
         if refused is not None:
@@ -218,11 +214,9 @@ class ForwardClient:
             server.end()
         if self._timer is not None:
             self._timer.cancel()
-        if self._finding is not None:
-            self._finding.cancel()
-            await asyncio.gather(self._finding, return_exceptions=True)
+        await end_tasks(self._finding)
 
-    # What servers tell (`session.SessionListener`)
+    # What sessions tell
 
     def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
         """Take an outcome; call is None when nobody waits for it."""
@@ -277,11 +271,8 @@ class ForwardClient:
             done = call.done
             if call.frame.kind is FrameKind.QUEUE_POLL and done is not None:
                 self.cancel(call)
-                size, told = (
-                    Frame(FrameKind.QUEUE_SIZE, 0, call.frame.name),
-                    partial(_end_poll, done),
-                )
-                self._call(size, told, now_s + DRAIN_S, self._no_server(now_s))
+                size = Frame(FrameKind.QUEUE_SIZE, 0, call.frame.name)
+                self._call(size, partial(_end_poll, done), now_s + DRAIN_S, self._no_server(now_s))
 
     def _refusal(self, now_s: float) -> Refused | None:
         if self._closing:

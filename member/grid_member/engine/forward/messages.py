@@ -1,6 +1,6 @@
 """What a lite member and its forward server say to each other, as bytes.
 
-What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
+Members that hold a part of the data ask as lite members do: both are a `PartEngine`.
 A message is a header and words: calls one way, their outcomes the other way. All words have the
 same fields, of which each kind uses some; the others are empty.
 """

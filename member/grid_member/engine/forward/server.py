@@ -3,7 +3,7 @@
     lite member ─ calls of a tick ─▶ ForwardServer ─▶ ServerSession ─▶ engine ─▶ outcomes of a tick
     ─▶ lite member
 
-What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
+Members that hold a part of the data ask as lite members do: both are a `PartEngine`.
 What is asked for here is as if a client had asked: items are taken by this member and return when
 it is gone. A session that is silent for too long has what it took returned as well.
 """
@@ -47,13 +47,7 @@ class ForwardServer:
     """Serves lite members; for one event loop."""
 
     def __init__(self, client: NatsClient, engine: ServedEngine, member: bytes) -> None:
-        """Serve nobody yet.
-
-        Args:
-            client: connected to the member's own server.
-            engine: holds the data.
-            member: this member's UUID, 16 bytes.
-        """
+        """Serve nobody yet; member is this member's UUID, 16 bytes."""
         self._client = client
         self._engine = engine
         self._member = member

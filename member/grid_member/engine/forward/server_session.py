@@ -19,7 +19,6 @@ from grid_member.engine.forward.messages import (
     frame_groups,
     outcome_frame,
 )
-from grid_member.engine.forward.server_poll import ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
@@ -31,6 +30,8 @@ from grid_member.engine.state.operations import ClusterStateChange, TransientSta
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.api import Done, Poll
+    from grid_member.engine.forward.server import ForwardServer
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.shard.shard import Shard
 
@@ -49,15 +50,15 @@ _NOT_TOLD: Final = Refused(Reason.UNAVAILABLE, "what the structures hold cannot 
 _NOT_KNOWN: Final = Refused(
     Reason.UNAVAILABLE, "the member that holds the data is of another version and does not know it"
 )
+LEASE_PATIENCE_S: Final = 8.0
+"""How long such a lease is waited for; the member that asks waits for 10 s for an outcome."""
+LEASE_LOOK_S: Final = 0.1
+"""How often it is looked for."""
 _log: Final = logging.getLogger("grid.engine")
 
 
-class ServedEngine(Engine, Protocol):
-    """The engine as sessions need it."""
-
-    @property
-    def in_contact(self) -> bool:
-        """Whether a quorum confirms what this member sends, in every shard."""
+class PollEngine(Protocol):
+    """The engine as the poll of a session needs it."""
 
     leased_until_s: float
     """Until when the others leave this member what it takes, by `steady_s`."""
@@ -67,12 +68,26 @@ class ServedEngine(Engine, Protocol):
         """Whether no shard refuses what it is asked."""
 
     @property
-    def leased(self) -> bool:
-        """Whether every shard has held a lease since it refused anything."""
-
-    @property
     def takes_polls(self) -> bool:
         """Whether a poll may wait; else each is refused, or ends at once."""
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        """Take the head, waiting up to timeout_s seconds for one; None when none came."""
+
+    def queue_return(self, item: Item) -> None:
+        """The client left before it had the item: it goes back to the head of its queue."""
+
+
+class ServedEngine(Engine, PollEngine, Protocol):
+    """The engine as sessions need it."""
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends, in every shard."""
+
+    @property
+    def leased(self) -> bool:
+        """Whether every shard has held a lease since it refused anything."""
 
     @property
     def agreed(self) -> bool:
@@ -86,36 +101,87 @@ class ServedEngine(Engine, Protocol):
         """Return what every structure holds that holds anything."""
 
 
-class SessionOwner(Protocol):
-    """The forward server, as its sessions see it."""
+class ServerPoll:
+    """A poll for a member that asks; it is sent to the engine, again if need be.
 
-    @property
-    def leaving(self) -> bool:
-        """Whether nothing is begun any more."""
+    That member needs time to hand the item out: this one must hold its lease for so long. As any
+    poll waits for a lease (ADR 0051), this one waits for one that is long enough.
+    """
 
-    @property
-    def flags(self) -> Flag:
-        """What every message to a lite member says of this member."""
+    __slots__ = (
+        "_deadline_s",
+        "_done",
+        "_engine",
+        "_loop",
+        "_name",
+        "_patient_s",
+        "_poll",
+        "_timer",
+    )
 
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection."""
+    def __init__(
+        self,
+        engine: PollEngine,
+        name: str,
+        timeout_s: float,
+        done: Callable[[Item | Refused | None], None],
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        now_s = self._loop.time()
+        self._deadline_s = now_s + timeout_s if timeout_s > 0 else 0.0
+        self._done = done
+        self._patient_s = max(now_s, self._deadline_s) + LEASE_PATIENCE_S
+        """Until when such a lease is waited for, however often one is lacking."""
+        self._poll: Poll | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def say(self, reply: bytes, message: ForwardMessage) -> bool:
-        """Send a message; False when it was not, as too much waits, or there is no connection.
+    def begin(self) -> None:
+        """Poll, or wait for a lease first."""
+        self._timer = None
+        engine = self._engine
+        if not self._hopes() or _in_time(engine.leased_until_s):
+            left_s = self._deadline_s - self._loop.time() if self._deadline_s else 0.0
+            self._poll = engine.queue_poll(self._name, max(0.0, left_s), self._take_outcome)
+        elif not self._waits():
+            self._done(LATE)
 
-        Raises:
-            WireError: it is too large.
-        """
+    def cancel(self) -> None:
+        """Stop waiting; an item on its way goes back to the head."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._poll is not None:
+            self._poll.cancel()
 
-    def forget(self, incarnation: bytes) -> None:
-        """Forget a session."""
+    def _take_outcome(self, outcome: Item | Refused | None) -> None:
+        self._poll = None
+        if isinstance(outcome, Item) and self._is_too_late(outcome):
+            self._engine.queue_return(outcome)
+        else:
+            self._done(outcome)
+
+    def _is_too_late(self, item: Item) -> bool:
+        """Tell whether an item goes back, as a longer lease may come: then that is waited for."""
+        return not _in_time(item.until_s) and self._hopes() and self._waits()
+
+    def _hopes(self) -> bool:
+        """Tell whether a lease is worth waiting for; else the engine has an answer at once."""
+        return self._engine.answering and self._engine.takes_polls
+
+    def _waits(self) -> bool:
+        """Look again soon; False when that went on for too long."""
+        if self._loop.time() >= self._patient_s:
+            return False
+        self._timer = self._loop.call_later(LEASE_LOOK_S, self.begin)
+        return True
 
 
 class ServerSession:
     """One start of a lite member, as its forward server knows it."""
 
-    def __init__(self, owner: SessionOwner, engine: ServedEngine, incarnation: bytes) -> None:
+    def __init__(self, owner: ForwardServer, engine: ServedEngine, incarnation: bytes) -> None:
         self.session = 0
         self.heard_s = 0.0
         self._owner = owner
@@ -350,3 +416,8 @@ def _usage(packing: asyncio.Future[bytes]) -> Entry | Refused:
 
 def _delivery(frame: Frame) -> tuple[str, int, int]:
     return frame.name, frame.number, frame.take_id
+
+
+def _in_time(until_s: float) -> bool:
+    """Tell whether an item of a lease that ends then can still be handed out elsewhere."""
+    return steady_s() + SILENT_S <= until_s

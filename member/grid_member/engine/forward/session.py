@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.forward.messages import (
     AGAIN_S,
@@ -33,7 +33,7 @@ from grid_member.engine.state.fields import CodecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from grid_member.engine.api import Refused
+    from grid_member.engine.forward.client import ForwardClient
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
 
@@ -53,11 +53,19 @@ class Delivery(NamedTuple):
 
 
 class ForwardCall:
-    """Something that is asked of a forward server."""
+    """Something that is asked of a forward server: a `Poll`, or what else may be cancelled."""
 
-    __slots__ = ("deadline_s", "done", "frame", "message")
+    __slots__ = ("_client", "deadline_s", "done", "frame", "message")
 
-    def __init__(self, frame: Frame, done: Callable[[object], None], deadline_s: float) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        done: Callable[[object], None],
+        deadline_s: float,
+        client: ForwardClient | None = None,
+    ) -> None:
+        self._client = client
+        """None when it is never cancelled."""
         self.frame = frame
         self.done: Callable[[object], None] | None = done
         """None when nobody wants the outcome any more."""
@@ -65,23 +73,10 @@ class ForwardCall:
         self.message = 0
         """The number of the message that it went with."""
 
-
-class SessionListener(Protocol):
-    """The lite member's side of a forward server."""
-
-    def take_outcome(self, server: ClientSession, call: ForwardCall | None, outcome: Frame) -> None:
-        """Take an outcome; call is None when nobody waits for it."""
-
-    def take_refusal(self, call: ForwardCall, outcome: Refused) -> None:
-        """Take what is refused here: the server has not heard of the call."""
-
-    def find_better(self, server: ClientSession) -> None:
-        """Hear that another forward server is better from now on."""
-
-    def take_lost(
-        self, server: ClientSession, unknown: list[ForwardCall], unsent: list[ForwardCall]
-    ) -> None:
-        """Take the calls of a session that is over; those unsent never got anywhere."""
+    def cancel(self) -> None:
+        """Stop waiting; an item on its way goes back to the head."""
+        if self._client is not None:
+            self._client.cancel(self)
 
 
 class ClientSession:
@@ -93,17 +88,9 @@ class ClientSession:
         incarnation: bytes,
         member: bytes,
         sessions: Iterator[int],
-        asker: SessionListener,
+        asker: ForwardClient,
     ) -> None:
-        """Say nothing yet.
-
-        Args:
-            client: connected to the lite member's own server.
-            incarnation: of the lite member.
-            member: the server's UUID, 16 bytes.
-            sessions: the numbers of sessions, each higher than any before.
-            asker: hears of outcomes and losses.
-        """
+        """Say nothing yet to the server of that UUID, 16 bytes; session numbers only grow."""
         self.open = self.weak = self.apart = False
         self.deliveries: dict[Delivery, ForwardCall | None] = {}
         """Items that came from there, each with the call that ends its delivery, if any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from grid_member.engine.api import EngineError
 
@@ -50,3 +50,11 @@ async def do_and_end(work: Awaitable[T], end: Callable[[], Awaitable[None]]) -> 
         return await work
     finally:
         await end()
+
+
+async def end_tasks(*tasks: asyncio.Future[Any] | None) -> None:
+    """Cancel the tasks that there are, and wait until they have ended, whatever they raise."""
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)

@@ -26,11 +26,7 @@ class Deliveries:
     """The items that polls of this member have and that are neither confirmed nor returned yet."""
 
     def __init__(self, shard_of: Callable[[str], Shard | None]) -> None:
-        """Begin with none.
-
-        Args:
-            shard_of: the shard of the queue called so; None when it is not configured any more.
-        """
+        """Begin with none; shard_of returns None for a queue that is not configured any more."""
         self._shard_of = shard_of
         self._items: set[tuple[str, int, int]] = set()
         self.confirms: dict[str, list[DeliveryEnd]] = {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.local.system import ignore
 from grid_member.engine.state.operations import SystemExpire
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.api import Refused
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import MapExpire, MapExpireIdle
 
@@ -65,26 +66,13 @@ class ExpiryRounds:
             maps = shard.state.maps
             now_ms = self._now_of(shard)
             for expiry in maps.due(now_ms, EXPIRY_BATCH):
-                shard.propose(expiry, _ExpiryCallback(shard, expiry).answer, len(expiry.key))
+                shard.propose(expiry, partial(_postpone, shard, expiry), len(expiry.key))
             if shard.state.system.overdue(now_ms):
-                shard.propose_system(SystemExpire(), _ignore)
+                shard.propose_system(SystemExpire(), ignore)
             more = more or maps.overdue(now_ms)
         return more
 
 
-class _ExpiryCallback:
-    """The callback of an expiry: an entry that is still there is looked at again."""
-
-    __slots__ = ("_expiry", "_shard")
-
-    def __init__(self, shard: Shard, expiry: MapExpire | MapExpireIdle) -> None:
-        self._shard = shard
-        self._expiry = expiry
-
-    def answer(self, outcome: Refused | None) -> None:
-        """Put it back into the index, whatever became of the removal."""
-        self._shard.state.maps.postpone(self._expiry)
-
-
-def _ignore(outcome: object) -> None:
-    """Take an outcome that changes nothing: what is left is found in the next round."""
+def _postpone(shard: Shard, expiry: MapExpire | MapExpireIdle, _: object) -> None:
+    """Put an entry back into the index, whatever became of its removal: to be looked at again."""
+    shard.state.maps.postpone(expiry)

@@ -43,12 +43,7 @@ class Placement:
     """The shards of maps, or of queues."""
 
     def __init__(self, shards: Shards, names: Callable[[Shard], Collection[str]]) -> None:
-        """Place everything by its settings first.
-
-        Args:
-            shards: the shards there are.
-            names: the structures of this kind that hold anything in a shard.
-        """
+        """Place everything by its settings first; names returns what holds anything in a shard."""
         self._shards = shards
         self._names = names
         self._strays: dict[str, _StrayOperations] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.local.usage import held_structures, structure_usage
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.state.system import SystemValues
 
+T = TypeVar("T")
 NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
 
 
@@ -214,13 +215,13 @@ def ignore(outcome: object) -> None:
     """Take an outcome that changes nothing: what was refused is tried again at the next start."""
 
 
-async def outcome_of(begin: Callable[[Callable[[Refused | None], None]], None]) -> Refused | None:
+def outcome_of(begin: Callable[[Callable[[T], None]], object]) -> asyncio.Future[T]:
     """Begin something that calls back once; return what it calls back with."""
-    outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+    outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-    def set_outcome(refused: Refused | None) -> None:
+    def set_outcome(found: T) -> None:
         if not outcome.done():  # else nobody waits for it any more
-            outcome.set_result(refused)
+            outcome.set_result(found)
 
     begin(set_outcome)
-    return await outcome
+    return outcome

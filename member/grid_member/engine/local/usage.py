@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
-
-from grid_member.engine.io.files import taken_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,14 +52,3 @@ def encode_usage(found: Iterable[StructureUsage]) -> bytes:
 def decode_usage(data: bytes) -> list[StructureUsage]:
     """Return what `encode_usage` made data from. May run on another thread."""
     return [StructureUsage(*fields) for fields in json.loads(zlib.decompress(data))]
-
-
-def tree_bytes(directory: Path) -> int:
-    """Return what a directory takes on disk. Blocks."""
-    total = 0
-    # A nats-server removes directories at any time; what `walk` cannot read it leaves out.
-    for place, _, names in os.walk(directory):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += taken_on_disk(Path(place, name).lstat())
-    return total

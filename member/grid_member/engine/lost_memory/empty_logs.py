@@ -136,19 +136,12 @@ class EmptyLogs:
         streams: Iterable[Stream],
         settings: ClusterSettings,
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            system: a connection in the account of the system.
-            client: a connection in the account of the data.
-            own: the name of the member's own server.
-            streams: those that the start waits for. Only beside some on disks one is given up.
-            settings: tell how long those are waited for that are missing and may have it.
-        """
+        """Look at nothing yet."""
         self._system = system
         self._client = client
         self._own = own
         wanted = [*streams]
+        # Only beside some on disks one is given up.
         beside = any(stream.durable for stream in wanted)
         self._logs = [stream for stream in wanted if beside and not stream.durable]
         self._patience_s = settings.validation_timeout_s
@@ -225,11 +218,6 @@ def empty_streams(
 
     A log and its snapshots are one without the other of no use: as long as somebody may have
     something of one of them neither is to be deleted.
-
-    Args:
-        logs: the streams of the logs in memory.
-        answers: what servers tell of their streams.
-        groups: what servers tell of their groups.
     """
     details: dict[str, list[Mapping[str, Any]]] = {}
     for detail in (one for answer in answers for one in details_of(answer)):

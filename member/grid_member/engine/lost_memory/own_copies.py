@@ -1,20 +1,24 @@
-"""Whether a member's own server has its copies of streams complete, and who leads them how long."""
+"""Which servers lead the logs in memory for how long, and whether the own copies are complete."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.integrity.damage import details_of
 from grid_member.engine.nats.admin.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
-from grid_member.engine.nats.admin.streams import ask_successfully
+from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from grid_member.engine.nats.client.client import NatsClient
 
+LEADERLESS_S: Final = 12.0
+"""How long a log may be without a leader until none is expected. Elections take up to nine."""
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 
 
@@ -22,9 +26,6 @@ def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
     """Return the id of a stream's leader, and for how many seconds it has led, by its own clock.
 
     An empty id: nobody leads it.
-
-    Args:
-        info: what is told of the stream.
     """
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
@@ -34,16 +35,47 @@ def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
     return peer_id(str(cluster["leader"])), led_s
 
 
+class Leaders:
+    """What one member found out about them, by the names of the logs."""
+
+    def __init__(self) -> None:
+        self._without_s: dict[str, float] = {}
+        """Since when a log has no leader."""
+
+    async def creation_time(self, client: NatsClient, name: str) -> str | None:
+        """Return when the log was made that is there, empty when there is none.
+
+        None: no server tells. One that holds a copy tells without a leader, too.
+        """
+        created, leader = None, ""
+        try:
+            info = await ask_successfully(client, f"STREAM.INFO.{name}")
+            created, (leader, _) = str(info["created"]), leader_of(info)
+        except NoStreamError:
+            self.forget(name)
+            return ""
+        except NatsError:
+            pass
+        if leader:
+            self.forget(name)
+        else:
+            self._without_s.setdefault(name, asyncio.get_running_loop().time())
+        return created
+
+    def is_leaderless(self, name: str) -> bool:
+        """Tell whether the log has no leader for so long that none is expected."""
+        since_s = self._without_s.get(name)
+        return since_s is not None and asyncio.get_running_loop().time() - since_s > LEADERLESS_S
+
+    def forget(self, name: str) -> None:
+        """Count from the beginning when the log has no leader next."""
+        self._without_s.pop(name, None)
+
+
 async def has_complete_copies(
     client: NatsClient, system: NatsClient, server: str, streams: Iterable[str]
 ) -> bool:
     """Tell whether a server's copies of the streams hold all that their leaders tell of.
-
-    Args:
-        client: a connection in the account of the data.
-        system: a connection in the account of the system.
-        server: the server's name.
-        streams: the names of the streams, of which it may hold some.
 
     Raises:
         NatsError: nobody tells.

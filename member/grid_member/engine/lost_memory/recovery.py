@@ -14,14 +14,13 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.mismatch import give_up_lost
 from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.local.system import ignore
-from grid_member.engine.lost_memory.leaders import Leaders
 from grid_member.engine.lost_memory.logs import MemoryLogs, log_now
-from grid_member.engine.lost_memory.newcomer import Newcomer
-from grid_member.engine.lost_memory.own_copies import has_complete_copies, leader_of
-from grid_member.engine.lost_memory.roundup import Connections, Roundup
+from grid_member.engine.lost_memory.own_copies import Leaders, has_complete_copies, leader_of
+from grid_member.engine.lost_memory.roundup import Connections, Newcomer, Roundup
 from grid_member.engine.lost_memory.survivors import (
     LogAction,
     MemoryReport,
@@ -106,13 +105,7 @@ class LostMemory:
         self._leaders = Leaders()
 
     def begin(self, client: NatsClient, system: NatsClient, server_name: str) -> None:
-        """Report to whoever asks, and do what is to be done, from now on.
-
-        Args:
-            client: a connection in the account of the data.
-            system: a connection in the account of the system.
-            server_name: of the own server.
-        """
+        """Report to whoever asks, and do what is to be done, from now on."""
         if self.guards:
             self._own = peer_id(server_name)
             roundup = Roundup(system, self._logs.leave, self._report)
@@ -125,8 +118,7 @@ class LostMemory:
         running, self._running = self._running, None
         if running is None or self._connection is None:
             return
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await end_tasks(running)
         self._connection.roundup.end(self._own)
 
     def attach(self, stream: Stream, shard: MemoryShard) -> None:

@@ -225,13 +225,7 @@ def _gone_servers(reports: Iterable[MemoryReport]) -> frozenset[str]:
 
 
 def decide(log: str, own: str, reports: Iterable[MemoryReport]) -> LogDecision:
-    """Return what the member with that server is to do about a log that it has left.
-
-    Args:
-        log: the name of its stream.
-        own: the id of the member's server.
-        reports: of all members that answered, the own one too.
-    """
+    """Return what the member with that server is to do about a log that it has left."""
     told = {one.server: one for one in reports}
     held = {one.server: one.holdings[log] for one in told.values() if log in one.holdings}
     top = max((one.generation for one in held.values()), default=0)

@@ -71,13 +71,7 @@ async def write_back(
 ) -> None:
     """Make the log anew behind a state, which becomes its snapshot; it may be tried again.
 
-    Args:
-        client: connected to the member's own server.
-        settings: tell how many copies there are to be.
-        stream: the log's.
-        snapshot: the state.
-        metadata: what servers kept with the log.
-        generation: the one that it is to have, higher than any that a member knows.
+    The generation is the one that it is to have, higher than any that a member knows.
 
     Raises:
         NatsError: it is not complete.

@@ -51,12 +51,7 @@ class Departure:
     """Takes this member's own server off those that count."""
 
     def __init__(self, servers: Servers, steady: Callable[[], bool]) -> None:
-        """Begin nothing.
-
-        Args:
-            servers: knows the servers of all members.
-            steady: whether copies may be moved in the cluster's present state.
-        """
+        """Begin nothing; steady tells whether copies may be moved in the present state."""
         self._servers = servers
         self._own = peer_id(servers.own)
         self._steady = steady

@@ -69,27 +69,18 @@ class Servers:
         on_lost: AbstractSet[str] = frozenset(),
         kept_servers: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            client: in the account of the data.
-            system: in the account of the servers.
-            settings: where this member is.
-            server_name: the member's own server.
-            streams: all that hold data.
-            store: keeps the notes.
-            colleagues: returns who knows the other members; without them nothing is removed.
-            on_lost: servers that a rescue took off, and perhaps more of them later.
-            kept_servers: the streams that are on disks.
-        """
+        """Look at nothing yet."""
         self.own = server_name
         self.streams = streams
         self.store = store
         self.client = client
         self.system = system
         self.colleagues = colleagues
+        """Returns who knows the other members; without them nothing is removed."""
         self._on_lost = on_lost
+        """Servers that a rescue took off, and perhaps more of them later."""
         self._kept_servers = kept_servers
+        """The streams that are on disks."""
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
         self._leaderless_since_s: dict[str, float] = {}
@@ -241,7 +232,7 @@ class Servers:
 
     def _due(self, found: Peers, named: AbstractSet[str], now_s: float) -> list[str]:
         """Return the servers that are to be removed."""
-        places, left = self._places(), self._departed()
+        places, left = self._places(), self.departed()
         here = [places.get(one) for one in (found.ids & named) - found.silent]
         living = [place for place in here if place is not None]
         due: list[str] = []
@@ -259,7 +250,7 @@ class Servers:
                 due.append(peer)
         return due
 
-    def _departed(self) -> set[str]:
+    def departed(self) -> set[str]:
         """Return the ids of those that left for good."""
         items = self.store.items(REMOVED)
         return {key.removeprefix(REMOVED) for key, value in items if value == LEFT}
@@ -293,7 +284,7 @@ class Servers:
             return
         place = self._places().get(peer)
         # First of all: with what it had on a disk it must never come back.
-        lasting = (place is None or place.durable) and peer not in self._departed()
+        lasting = (place is None or place.durable) and peer not in self.departed()
         if lasting and not await self.store.put(REMOVED + peer, REPLACED):
             return
         # The note may have waited for a majority, and for an election.

@@ -55,23 +55,14 @@ class CopyWatch:
         self,
         servers: Servers,
         settings: ClusterSettings,
-        *,
-        left: Callable[[], bool],
         steady: Callable[[], bool],
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            servers: knows the servers of all members.
-            settings: how many copies there are to be.
-            left: whether members that the list names have left for good.
-            steady: whether copies may be moved in the cluster's present state.
-        """
+        """Look at nothing yet."""
         self._servers = servers
         self._settings = settings
         self._own = peer_id(servers.own)
-        self._leftovers = left
         self._steady = steady
+        """Whether copies may be moved in the cluster's present state."""
         self._replication = NOT_REPLICATED
         self._looked_s = 0.0
         self._begun_s = asyncio.get_running_loop().time()
@@ -179,7 +170,7 @@ class CopyWatch:
         if strange:
             whose = servers.describe(strange)
             told.append(f"counted, but of no member that gives signs of life: {whose}")
-        if len(found.ids) < listed and not self._leftovers():
+        if len(found.ids) < listed and not self._servers.departed():
             told.append(f"{len(found.ids)} members with data count, the list names {listed}")
         if missing and not self._steady():
             told.append("the cluster state, which is not active, lets none be made")
@@ -208,7 +199,7 @@ class CopyWatch:
     def _expected_copies(self, found: Peers | None) -> int:
         """Return how many copies there should be of each stream."""
         staying = len(found.ids - self._servers.leaving()) if found is not None else 0
-        if not self._leftovers():
+        if not self._servers.departed():
             colleagues = self._servers.colleagues()
             lite = colleagues.lite() if colleagues is not None else 0
             staying = max(staying, len(self._settings.members) - lite)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import DEFAULT, find, shadowed_names
 from grid_member.engine.local.placement import MAX_WARNINGS, Placement
-from grid_member.engine.local.system import ignore
+from grid_member.engine.local.system import ignore, outcome_of
 from grid_member.engine.local.usage import held_structures
 from grid_member.engine.nats.client.errors import NatsError, NoRespondersError, RequestTimeoutError
 from grid_member.engine.state.operations import SystemPut
@@ -102,13 +102,7 @@ class Agreement:
     def __init__(
         self, shards: ReplicatedShards, maps: AgreedPlacement, queues: AgreedPlacement
     ) -> None:
-        """Know nothing yet.
-
-        Args:
-            shards: have the log with it, if there is one in memory.
-            maps: hears of what is agreed on.
-            queues: hears of it as well.
-        """
+        """Know nothing yet; maps and queues hear of what is agreed on."""
         self._shards = shards
         self._maps = maps
         self._queues = queues
@@ -265,15 +259,11 @@ def _with_held(own: Persistence, durable: Iterable[Shard], volatile: Shard) -> P
 
 async def _put_proposal(shard: Shard, prefix: str, kept: Persistence) -> bool:
     """Put a proposal into the shard's log; tell whether that is known to be done."""
-    outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def done(refused: Refused | None) -> None:
-        if not outcome.done():  # the start may have been given up
-            outcome.set_result(refused is None)
-
     put = SystemPut(prefix + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
-    shard.propose_system(put, done, len(put.value))
-    return await outcome
+    refused: Refused | None = await outcome_of(
+        lambda done: shard.propose_system(put, done, len(put.value))
+    )
+    return refused is None
 
 
 def _tell_differences(own: Persistence, kept: Persistence) -> None:

@@ -17,14 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.local.system import ignore
+from grid_member.engine.local.system import ignore, outcome_of
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.replicated.replicated_shard import ReadCallback, ReplicatedShard
+    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from grid_member.engine.state.snapshot import Snapshot
 
 MARKER: Final = "cut/"
@@ -142,7 +142,7 @@ class ConsistentCuts:
                 return None
             # Who answered before all markers were there has taken one away first: that is known
             # now.
-            barriers = [_outcome(shard.read_when_current) for shard in self._shards]
+            barriers = [outcome_of(shard.read_when_current) for shard in self._shards]
             if any(await asyncio.gather(*barriers)):
                 return None
             whole = all(name in shard.state.system.by_key for shard in self._shards)
@@ -157,7 +157,7 @@ class ConsistentCuts:
     def _put_markers(self, name: str) -> Iterable[Awaitable[Refused | None]]:
         """Put a marker into each shard; the outcomes come when all of them were seen."""
         put = SystemPut(name, b"", MARKER_MS)
-        return [_outcome(partial(shard.propose_system, put)) for shard in self._shards]
+        return [outcome_of(partial(shard.propose_system, put)) for shard in self._shards]
 
     def _watch(self, under_way: frozenset[str]) -> None:
         for name in [name for name in self._patience if name not in under_way]:
@@ -181,14 +181,3 @@ class ConsistentCuts:
 
 def _markers_of(shard: ReplicatedShard) -> frozenset[str]:
     return frozenset(key for key, _ in shard.state.system.items(MARKER, 0))
-
-
-def _outcome(begin: Callable[[ReadCallback], None]) -> asyncio.Future[Refused | None]:
-    outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-
-    def done(refused: Refused | None) -> None:
-        if not outcome.done():
-            outcome.set_result(refused)
-
-    begin(done)
-    return outcome

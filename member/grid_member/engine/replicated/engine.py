@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 import time
+import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,19 +19,17 @@ from grid_member.engine.bootstrap.wait_reasons import majority_wait
 from grid_member.engine.forward.server import ForwardServer
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
-from grid_member.engine.local.system import outcome_of
+from grid_member.engine.local.system import ignore, outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
-from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replicas.departure import Departure
 from grid_member.engine.replicas.servers import NoteStore, Servers
 from grid_member.engine.replicas.watch import CopyWatch
 from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
 from grid_member.engine.replicated.consistent_cut import ConsistentCuts
-from grid_member.engine.replicated.incarnations import Taker, end_incarnation, takers
 from grid_member.engine.replicated.polls import ClusterPolls
-from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
+from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE, Taker
 from grid_member.engine.shard.answers import reader
-from grid_member.engine.state.operations import SystemPut, SystemRemove
+from grid_member.engine.state.operations import MemberGone, SystemPut, SystemRemove
 from grid_member.engine.state.sharding import merge, without_values
 
 if TYPE_CHECKING:
@@ -61,13 +60,6 @@ class ClusterEngine(LocalEngine):
     _keeps_ways = False  # shards come and go
 
     def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
-        """Make an engine that is to be started.
-
-        Args:
-            structures: finds the settings of maps and queues.
-            shards: of this member, not begun.
-            clock: milliseconds since the epoch; what is over is decided by the log, not by it.
-        """
         super().__init__(structures, shards, clock)
         self._cluster = shards
         """`_shards`, as what they are here."""
@@ -231,13 +223,20 @@ class ClusterEngine(LocalEngine):
 
     def takers(self) -> set[Taker]:
         """Return the incarnations of other members that have items in flight, as known here."""
-        own = self.member_uuid
-        return {found for found in takers(self._cluster.replicated_shards) if found.member != own}
+        own = self._cluster.member.bytes
+        return {
+            Taker(shard.shard, str(uuid.UUID(bytes=member)), incarnation)
+            for shard in self._cluster.replicated_shards
+            for member, incarnation in shard.state.takers().items()
+            if member != own
+        }
 
     def end_incarnation(self, taker: Taker) -> None:
-        """Give back what was taken in that incarnation, as far as the log takes that now."""
-        if self._refusal is None:
-            end_incarnation(self._cluster.replicated_shards, taker)
+        """Give back what was taken in that incarnation, and not in later ones."""
+        end = MemberGone(uuid.UUID(taker.member).bytes, taker.incarnation)
+        for shard in self._cluster.replicated_shards if self._refusal is None else ():
+            if shard.shard == taker.shard:
+                shard.propose(end, ignore, 0, always=True)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
@@ -358,11 +357,7 @@ class ClusterEngine(LocalEngine):
             if shards.ended:
                 return
             await asyncio.sleep(NOTE_RETRY_S)
-        self._watch = CopyWatch(
-            *(servers, settings),
-            left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
-            steady=self._steady,
-        )
+        self._watch = CopyWatch(servers, settings, self._steady)
         shards.stuck = lambda: None if self._watch is None else self._watch.trouble
         keeping = [self._watch.run(), self._keep_snapshots(), *([servers.run()] if several else [])]
         self._keeping = [asyncio.create_task(one) for one in keeping]

@@ -25,7 +25,7 @@ from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -49,13 +49,7 @@ class Seats:
     def __init__(
         self, shard: ReplicatedShard, items: Callable[[str], list[tuple[str, bytes]]], own: str
     ) -> None:
-        """Have none.
-
-        Args:
-            shard: the first one.
-            items: returns the values of the system store that live, by the begin of their keys.
-            own: this member's UUID.
-        """
+        """Have none; items returns living values of the system store by the begin of their keys."""
         self._shard = shard
         self._items = items
         self._own = SEAT_PREFIX + own
@@ -102,47 +96,31 @@ class Seats:
 
 
 def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list[int]:
-    """Return the numbers of the shards that a member begins with.
-
-    Args:
-        settings: tell what the member holds, and how many there are.
-        shards: how many durable shards there are.
-        streams: how many shards there are, with the one in memory.
-    """
+    """Return the numbers of the shards that a member begins with, of so many durable ones."""
     if settings.lite:
         return [0]
     return [0, *range(shards, streams)] if settings.crowded else list(range(streams))
 
 
-async def read_shards(
-    made: Sequence[Callable[[], ReplicatedShard]],
-    ended: asyncio.Event,
-    report: Callable[[NatsError], None],
-    client: NatsClient,
-    patience_s: float = math.inf,
-) -> list[ReplicatedShard]:
-    """Return shards brought up to what their streams hold, one after the other, and not started.
-
-    Args:
-        made: makes each of them.
-        ended: is set when the member stops, which waits for none of them.
-        report: hears why one cannot be read now, each time.
-        client: connected to the member's own server.
-        patience_s: how long one is tried again that cannot be read.
-
-    Raises:
-        EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
-    """
-    return [await _read(make, ended, report, client, patience_s) for make in made]
-
-
-async def _read(
+async def read_shard(
     make: Callable[[], ReplicatedShard],
     ended: asyncio.Event,
     report: Callable[[NatsError], None],
     client: NatsClient,
-    patience_s: float,
+    patience_s: float = math.inf,
 ) -> ReplicatedShard:
+    """Return a shard brought up to what its stream holds, and not started.
+
+    Args:
+        make: makes it.
+        ended: is set when the member stops, which does not wait for it.
+        report: hears why it cannot be read now, each time.
+        client: connected to the member's own server.
+        patience_s: how long it is tried again while it cannot be read.
+
+    Raises:
+        EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
+    """
     until_s, short_s = time.monotonic() + patience_s, RETRY_S
     while not ended.is_set():
         shard = make()

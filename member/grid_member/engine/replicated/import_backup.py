@@ -82,15 +82,7 @@ class BackupImport:
         streams: Sequence[Stream],
         waiting: Callable[[str], None],
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            client: connected to the member's own server.
-            settings: name the backup, if any, and the member's directory.
-            member: its UUID.
-            streams: of the shards that are kept, the system shard's first.
-            waiting: is told why the start is not over yet.
-        """
+        """Do nothing yet; streams are those of the shards that are kept, the first one first."""
         self._client = client
         self._settings = settings
         self._member = member
@@ -128,11 +120,7 @@ class BackupImport:
             await asyncio.sleep(RETRY_S)
 
     async def finish(self, source: ReplaySource, made: Callable[[], Awaitable[None]]) -> bool:
-        """Import, or wait until the importer has; return whether it was this member.
-
-        Args:
-            source: where a thread can read the streams.
-            made: returns when all streams are there.
+        """Import when all streams are made, or let another member; return whether this one did.
 
         Raises:
             EngineError: the backup cannot be imported.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.replicated.replicated_shard import ReplicatedShard
-from grid_member.engine.replicated.system_shard import SystemLog, SystemShard
+from grid_member.engine.replicated.system_shard import SystemLog, SystemState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,18 +35,7 @@ def new_shard(
     *,
     empty: bool = False,
 ) -> ReplicatedShard:
-    """Return a shard that is not read yet.
-
-    Args:
-        shards: those that it is to be one of.
-        identity: this member's.
-        client: connected to the member's own server.
-        source: where a thread can read the stream.
-        on_arrival: is told which queues got items.
-        number: the shard's number.
-        stream: what its log is in.
-        empty: whether it is to be without data, as a lite member's is in any case.
-    """
+    """Return a shard that is not read yet; an empty one is without data, as a lite member's is."""
     settings, member = shards.settings, identity.uuid.bytes
     empty = empty or settings.lite
     alone = settings.alone or settings.lite
@@ -66,13 +55,14 @@ def new_shard(
         give_up=shards.memory.give_up,
     )
     log.ground = shards.footing.ground
-    shard = (SystemShard if empty else ReplicatedShard)(
+    shard = ReplicatedShard(
         log,
         member,
         identity.incarnation << INCARNATION_BITS,
         on_arrival,
         partial(shards.note_changes, number),
         partial(_check, shards, stream),
+        SystemState() if empty else None,
     )
     shard.readable = partial(shards.memory.readable, stream)
     if not empty:

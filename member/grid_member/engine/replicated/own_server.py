@@ -12,11 +12,10 @@ from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.replicated.replicated_shard import ReplicatedShard
     from grid_member.engine.server.process import NatsServer
     from grid_member.engine.state.machine import State
 
@@ -79,10 +78,6 @@ async def connect_trusted(
 ) -> list[NatsClient]:
     """Let the server start when it waits for others only; return the connections to it.
 
-    Args:
-        server: returns it, once there is one.
-        connections: returns those that there are to be.
-
     Raises:
         NotYetError: they are not there in time.
     """
@@ -116,40 +111,6 @@ def check_counted(state: State, name: str, directory: Path | None) -> None:
             f"and its data is out of date: empty {directory} and start the member again, which "
             "copies everything from the others"
         )
-
-
-def end_member(
-    ending: asyncio.Event,
-    server: Callable[[], NatsServer | None],
-    shards: Callable[[], Sequence[ReplicatedShard]],
-    error: EngineError,
-) -> None:
-    """End all that a process does as the member, as another process is the member."""
-    ending.set()
-    running = server()
-    if running is not None:
-        running.kill()
-    for shard in shards():
-        shard.fail(error)
-
-
-async def take_back(
-    system: NatsClient | None, name: str | None, settings: ClusterSettings, *, refused: bool
-) -> None:
-    """Take the own server off those that count, when it will never come back.
-
-    Args:
-        system: a connection in the account of the system, if there is one.
-        name: the server's, if it has one.
-        settings: of the member.
-        refused: whether it was removed before, and must not count again.
-
-    Raises:
-        NatsError: nobody tells whether it counts.
-    """
-    lasting = settings.directory is not None and not refused
-    if name is not None and system is not None and not (settings.lite or lasting):
-        await take_off(system, name)
 
 
 async def take_off(system: NatsClient, name: str) -> None:

@@ -1,10 +1,12 @@
-"""The engine of one of more than five members: it may hold only a part of the data.
+"""The engine of a member that holds a part of the data, or none: it forwards the rest.
 
-    start ─▶ a seat? ─ yes ─▶ all shards are read: a full replica, as any of up to five members
+    of more than five members: start ─▶ a seat? ─ yes ─▶ all shards are read: a full replica
                 └ no, and a full replica is there ─▶ the rest is forwarded ─ a seat is free ─▶ ┘
+    lite member:               start ─▶ everything is forwarded
 
-What every member has are the first shard and the one in memory. Calls of structures in other shards
-are asked of a full replica, as a lite member does. A full replica stays one until it stops.
+What every member has is the first shard, a lite member without its data, and others have the one in
+memory. Calls of structures in other shards are asked of a full replica, which stays one until it
+stops.
 """
 
 from __future__ import annotations
@@ -13,31 +15,27 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine.api import EngineError
-from grid_member.engine.forward.client import FIND_S
-from grid_member.engine.forward.messages import FORWARD_SERVERS
-from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended
+from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.forward.client import FIND_S, ForwardClient
+from grid_member.engine.forward.messages import FORWARD_SERVERS, Frame, FrameKind
+from grid_member.engine.io.ending import do_and_end, do_or_undo, do_unless_ended, end_tasks
 from grid_member.engine.local.engine import CLOSING
+from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
+from grid_member.engine.local.system import NOT_STARTED, nothing, outcome_of
+from grid_member.engine.local.usage import decode_usage
 from grid_member.engine.nats.client.errors import NatsError, describe_unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
-from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shards
-from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.full_replicas import RENEW_S, Seats, read_shard
+from grid_member.engine.shard.answers import StateChange
+from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.api import (
-        ClusterState,
-        Done,
-        Entry,
-        Item,
-        Poll,
-        Refused,
-        Structures,
-    )
+    from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.replicated_shard import ReplicatedShard
@@ -52,14 +50,19 @@ GIVE_UP_S: Final = 3.0
 """How long shards that are given up wait for what they sent."""
 NO_FULL_REPLICA: Final = "none of the members that hold all of the data is there yet"
 """Why a start waits that is to hold a part of it."""
+_NO_DATA: Final = (
+    "this member holds no data (lite-member.enabled): a member that does makes the backups"
+)
 _log: Final = logging.getLogger("grid.engine")
 
 
-class PartEngine(LiteEngine):
+class PartEngine(ClusterEngine):
     """The `Engine` of a member that holds all shards when it has a seat, and else a part."""
 
     def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
         super().__init__(structures, shards, clock)
+        self._forward_client: ForwardClient | None = None
+        """None before the member has met the others, and once it holds everything."""
         self._bringing_in = asyncio.Lock()
         self._seats: Seats | None = None
         """None before the first shard is current."""
@@ -69,32 +72,52 @@ class PartEngine(LiteEngine):
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         if self._seats is not None and self._claims and self._refusal is not CLOSING:
             self._seats.leave()
+        if self._forward_client is not None:
+            await self._forward_client.stop()
         await super().stop()
+
+    def end_polls(self) -> None:
+        """End waiting polls with None, and let none wait from now on: the member stops soon."""
+        if self._forward_client is not None:
+            self._forward_client.end_polls()
+        super().end_polls()
+
+    def hurry(self) -> None:
+        """Wait for nobody any more: for a stop."""
+        if self._forward_client is not None:
+            self._forward_client.hurry()
+        super().hurry()
+
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Hear until when the others leave this member what it takes out of queues.
+
+        What a lite member takes is taken by forward servers, which have leases of their own.
+        """
+        if not self._lite:
+            super().lease(until_s, ended=ended)
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and all of the data can be reached."""
-        if self._cluster.whole:
-            return all(shard.in_contact for shard in self._cluster.replicated_shards)
-        return super().in_contact
+        client = self._forward_client
+        reached = self._whole or (client is not None and client.in_contact)
+        return reached and super().in_contact
 
     @property
     def answering(self) -> bool:
         """Whether no shard refuses, and all of the data can be reached or could a moment ago."""
-        if self._cluster.whole:
-            return all(shard.answering for shard in self._cluster.replicated_shards)
-        return super().answering
+        client = self._forward_client
+        reached = self._whole or (client is not None and client.answering)
+        return reached and super().answering
 
     @property
     def agreed(self) -> bool:
-        """Whether all shards have the same cluster state."""
-        here = {shard.state.cluster_state for shard in self.shards}
-        return len(here) <= 1 and (self._cluster.whole or super().agreed)
+        """Whether all shards have the same cluster state, the ones that others hold as well."""
+        client = self._forward_client
+        return super().agreed and (self._whole or (client is not None and client.agreed))
 
     async def moment(self) -> list[Snapshot]:
         """Return one snapshot of all that is kept, of one moment on all members.
@@ -102,11 +125,13 @@ class PartEngine(LiteEngine):
         Shards that this member does not have it reads for that, and gives up again.
 
         Raises:
-            EngineError: that could not be had.
+            EngineError: that could not be had, or the member is a lite one.
         """
+        if self._lite:
+            raise EngineError(_NO_DATA)
         async with self._bringing_in:
-            if self._cluster.whole:
-                return await ClusterEngine.moment(self)
+            if self._whole:
+                return await super().moment()
             others = await self._bring_in_missing(patience_s=CUT_PATIENCE_S)
             return await do_and_end(self._moment_with(others), partial(self._give_up, others))
 
@@ -114,34 +139,51 @@ class PartEngine(LiteEngine):
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         try:
             self._consistent_cuts.begin([*durable, *others])
-            return await ClusterEngine.moment(self)
+            return await super().moment()
         finally:
             self._watch_consistent_cuts()
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them all."""
-        return self.structure_usage() if self._cluster.whole else await super().cluster_usage()
-
-    def lease(self, until_s: float, *, ended: bool) -> None:
-        """Hear until when the others leave this member what it takes out of queues."""
-        ClusterEngine.lease(self, until_s, ended=ended)
-
-    @property
-    def _forward_name(self) -> bytes:
-        """What this member is called as a forward server, so that it does not ask itself."""
-        return self._cluster.member.bytes
+        if self._whole:
+            return self.structure_usage()
+        asking = partial(self._forward, Frame(FrameKind.USAGE, 0))
+        report: Entry | Refused = await outcome_of(asking)
+        if isinstance(report, Refused):
+            return report
+        return await asyncio.to_thread(decode_usage, report.value)
 
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
         """Set the cluster state in all shards but the first, which decides and is changed next."""
-        self._for_all.prepare_cluster_state(self, state, done)
+        if self._whole:
+            super().prepare_cluster_state(state, done)
+        else:
+            self._forward(Frame(FrameKind.SPREAD, 0, state.value), done)
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
     ) -> None:
-        """Set the cluster state in all shards."""
-        self._for_all.change_cluster_state(self, state, done, transient=transient)
+        """Set the cluster state, here in the first shard; then in the others."""
+        if self._whole or self._refusal is not None:
+            super().change_cluster_state(state, done, transient=transient)
+            return
+        kind = FrameKind.SPREAD_FOR_NOW if transient else FrameKind.SPREAD
+        operation = TransientStateChange(state) if transient else ClusterStateChange(state)
+
+        def changed(outcome: bool | Refused) -> None:
+            def spread(others: bool | Refused) -> None:
+                done(others if isinstance(others, Refused) else outcome)
+
+            if isinstance(outcome, Refused):
+                done(outcome)
+            elif self._whole:
+                StateChange(self.shards[1:], operation, nothing, spread).send()
+            else:
+                self._forward(Frame(kind, 0, state.value), spread)
+
+        StateChange([self._system_shard], operation, self._state_changed, changed).send()
 
     # Maps
 
@@ -149,19 +191,31 @@ class PartEngine(LiteEngine):
         self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
     ) -> None:
         """Create or replace an entry."""
-        self._for_map(name).map_put(self, name, key, value, content_type, done)
+        if self._is_map_away(name):
+            self._forward(Frame(FrameKind.MAP_PUT, 0, name, key, value, content_type), done)
+        else:
+            super().map_put(name, key, value, content_type, done)
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
-        self._for_map(name).map_get(self, name, key, done)
+        if self._is_map_away(name):
+            self._forward(Frame(FrameKind.MAP_GET, 0, name, key), done)
+        else:
+            super().map_get(name, key, done)
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
-        self._for_map(name).map_remove(self, name, key, done)
+        if self._is_map_away(name):
+            self._forward(Frame(FrameKind.MAP_REMOVE, 0, name, key), done)
+        else:
+            super().map_remove(name, key, done)
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
-        self._for_map(name).map_clear(self, name, done)
+        if self._is_map_away(name):
+            self._forward(Frame(FrameKind.MAP_CLEAR, 0, name), done)
+        else:
+            super().map_clear(name, done)
 
     # Queues
 
@@ -169,52 +223,99 @@ class PartEngine(LiteEngine):
         self, name: str, value: bytes, content_type: str | None, done: Done[bool]
     ) -> None:
         """Append an item; False when the queue is full."""
-        self._for_queue(name).queue_offer(self, name, value, content_type, done)
+        if self._is_queue_away(name):
+            self._forward(Frame(FrameKind.QUEUE_OFFER, 0, name, "", value, content_type), done)
+        else:
+            super().queue_offer(name, value, content_type, done)
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
-        return self._for_queue(name).queue_poll(self, name, timeout_s, done)
+        if not self._is_queue_away(name):
+            return super().queue_poll(name, timeout_s, done)
+        wait_s = max(0.0, min(timeout_s, MAX_TIMER_S)) if self._polls_wait else 0.0
+        frame = Frame(FrameKind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
+        return self._forward(frame, done, wait_s) or NoPoll()
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._for_item(item).queue_confirm(self, item)
+        if not self._end_forwarded(FrameKind.QUEUE_CONFIRM, item):
+            super().queue_confirm(item)
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        self._for_item(item).queue_return(self, item)
+        if not self._end_forwarded(FrameKind.QUEUE_RETURN, item):
+            super().queue_return(item)
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
-        self._for_queue(name).queue_size(self, name, done)
+        if self._is_queue_away(name):
+            self._forward(Frame(FrameKind.QUEUE_SIZE, 0, name), done)
+        else:
+            super().queue_size(name, done)
 
-    # Inside: the class whose way of doing something is the right one now
+    # Inside: what is forwarded
 
     @property
-    def _for_all(self) -> type[ClusterEngine]:
-        return ClusterEngine if self._cluster.whole else LiteEngine
+    def _lite(self) -> bool:
+        """Whether this member holds no data, and asks for no seat."""
+        return self._cluster.settings.lite
 
-    def _for_map(self, name: str) -> type[ClusterEngine]:
-        if self._cluster.whole or self._refusal is not None:
-            return ClusterEngine
+    @property
+    def _whole(self) -> bool:
+        """Whether this member has all shards, with their data."""
+        return self._cluster.whole
+
+    def _is_map_away(self, name: str) -> bool:
+        if self._whole or self._refusal is not None:
+            return False
         settings = self._structures.map_settings(name)
-        away = settings is not None and self._maps.away(name, settings.persistent)
-        return LiteEngine if away else ClusterEngine
+        return settings is not None and (self._lite or self._maps.away(name, settings.persistent))
 
-    def _for_queue(self, name: str) -> type[ClusterEngine]:
-        return LiteEngine if self._refusal is None and self._is_away(name) else ClusterEngine
-
-    def _for_item(self, item: Item) -> type[ClusterEngine]:
-        # Its delivery ends where it came from, whether this member has the shard by now or not.
-        gave = self._forward_client is not None and self._forward_client.has_delivered(item)
-        return LiteEngine if gave or self._is_away(item.queue) else ClusterEngine
+    def _is_queue_away(self, name: str) -> bool:
+        return self._refusal is None and self._is_away(name)
 
     def _is_away(self, queue: str) -> bool:
         settings = self._structures.queue_settings(queue)
-        return settings is not None and self._queues.away(queue, settings.persistent)
+        return settings is not None and (
+            self._lite or self._queues.away(queue, settings.persistent)
+        )
+
+    def _end_forwarded(self, kind: FrameKind, item: Item) -> bool:
+        """End a delivery where it came from, whether this member has the shard by now or not.
+
+        False when the item is one that this member took.
+        """
+        client = self._forward_client
+        gave = client is not None and client.has_delivered(item)
+        if not gave and not self._is_away(item.queue):
+            return False
+        if client is not None:
+            client.end_delivery(kind, item)
+        return True
+
+    def _forward(self, frame: Frame, done: Done[Any], wait_s: float = 0.0) -> Poll | None:
+        """Ask a member that holds the data; None when that was refused here."""
+        if self._refusal is not None or self._forward_client is None:
+            done(self._refusal or NOT_STARTED)
+            return None
+        return self._forward_client.call(frame, done, wait_s)
+
+    def _serve_others(self) -> None:
+        """Do for others what they ask for, or ask them."""
+        if self._whole:
+            super()._serve_others()
+        else:
+            # A lite member is never asked: it needs no name by which it would not ask itself.
+            own = b"" if self._lite else self._cluster.member.bytes
+            self._forward_client = ForwardClient(self.client, own)
+            self._forward_client.start()
 
     # Inside: the shards
 
     async def _begin(self) -> None:
+        if self._lite:
+            await super()._begin()
+            return
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._renew()))
         await super()._begin()
@@ -222,6 +323,8 @@ class PartEngine(LiteEngine):
 
     async def _find_seat(self) -> None:
         """Bring in all shards if there is a seat for this member, or else see a full replica."""
+        if self._lite:
+            return
         shards = self._cluster
         self._seats = Seats(self._system_shard, self.system_items, self.member_uuid)
         while not (has_place := await self._seats.take()) and not await self._sees_full_replica():
@@ -239,10 +342,6 @@ class PartEngine(LiteEngine):
             # What it had in flight in an incarnation in which it held them goes back with the next
             # one.
             await self._give_up(await self._bring_in_missing(empty=True))
-
-    def _serve_others(self) -> None:
-        """Do for others what they ask for, or ask them."""
-        self._for_all._serve_others(self)
 
     async def _sees_full_replica(self) -> bool:
         try:
@@ -289,8 +388,9 @@ class PartEngine(LiteEngine):
         known, loop = self._cluster, asyncio.get_running_loop()
         report = partial(known.wait_to_read, serves=self._started)
         patience = math.inf if patience_s is None else patience_s
+        reading = known.ending, report, known.client, patience
         try:
-            shards += await read_shards(made, known.ending, report, known.client, patience)
+            shards += [await read_shard(make, *reading) for make in made]
             known.joining, known.delay = shards, None
             for shard in shards:
                 shard.start(loop)
@@ -326,7 +426,7 @@ class PartEngine(LiteEngine):
         seats, now_s = self._seats, asyncio.get_running_loop().time()
         if seats is None:
             return
-        if self._cluster.whole:
+        if self._whole:
             await self._end_forwarding()
         elif seats.is_long_free(now_s) and await seats.take():
             await self._become_full_replica(seats)

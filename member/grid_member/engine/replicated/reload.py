@@ -7,7 +7,6 @@ one. What this member had on its way may be in the snapshot, where nobody can te
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +15,7 @@ from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.jetstream.retry import longer
 from grid_member.engine.log.log import graced_until_ms
 from grid_member.engine.nats.client.errors import NatsError, ShortError, describe_unexpected
+from grid_member.engine.shard.shard import without_collection
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
 from grid_member.engine.state.operations import Committed, QueueReturn
 
@@ -61,12 +61,7 @@ class EndedError(Exception):
 
 
 async def read_again(log: SharedLog, read: Callable[[], Awaitable[None]]) -> bool:
-    """Read a log again until that works; return False when it never will.
-
-    Args:
-        log: fails when it is damaged.
-        read: reads it and goes on with what was read.
-    """
+    """Read a log again until that works; return False when it never will."""
     short_s = RELOAD_SHORT_S
     while True:
         try:
@@ -97,27 +92,15 @@ def load(
     ended: Callable[[], bool],
     empty: Callable[[], State] = State,
 ) -> LoadedState:
-    """Read a log into a new state. Blocks; for a thread.
-
-    Args:
-        log: what to read.
-        incarnation: whose records' outcomes are wanted.
-        least: the lowest counter of those.
-        ended: tells whether to give up.
-        empty: makes the state that is read into.
+    """Read a log into a new state, with the outcomes of own records from a counter on. Blocks.
 
     Raises:
         EndedError: it was given up.
     """
     loaded = LoadedState(empty(), {})
     loaded.state.system.changes = set()
-    collecting = gc.isenabled()
-    gc.disable()  # as in any replay: what is made stays
-    try:
+    with without_collection():
         _load(log, incarnation, least, ended, loaded)
-    finally:
-        if collecting:
-            gc.enable()
     loaded.state.maps.begin_grace(graced_until_ms(log, loaded.state.timestamp_ms))
     return loaded
 

@@ -3,6 +3,9 @@
 A read is answered once a record of this member that was proposed after the read arrived has come
 back: then everything that was answered anywhere before is applied here. One such record serves
 all reads that wait; a tick that writes nothing sends an empty one.
+
+A record that was sent comes back, or nobody can tell what becomes of it. Whatever it is, what waits
+for it is taken off first and answered then: once each.
 """
 
 from __future__ import annotations
@@ -14,11 +17,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import Refused
 from grid_member.engine.jetstream.publisher import GIVE_UP_S
+from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.local.deliveries import DELIVERY_RETRY_S
-from grid_member.engine.local.system import accept_log, ignore, nothing
+from grid_member.engine.local.system import accept_log, always, ignore, nothing
 from grid_member.engine.replicated.consistent_cut import MarkerListener, ignore_markers, is_marker
-from grid_member.engine.replicated.inflight import InFlightShard
-from grid_member.engine.replicated.log_probe import LogProbe
 from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,
@@ -33,25 +35,35 @@ from grid_member.engine.replicated.reload import (
     returns,
     wanted_steps,
 )
-from grid_member.engine.shard.shard import _InFlightRecord
+from grid_member.engine.shard.batching import (
+    FEW_OPERATIONS,
+    MAX_RECORD_BYTES,
+    MAX_SYSTEM_BYTES,
+    record_bounds,
+)
+from grid_member.engine.shard.shard import InFlightRecord, Shard
 from grid_member.engine.state.operations import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from grid_member.engine.api import EngineError
     from grid_member.engine.integrity.watermarks import Check
     from grid_member.engine.log.log import Steps
     from grid_member.engine.replicated.shared_log import SharedLog
-    from grid_member.engine.shard.shard import Answer, Shard
+    from grid_member.engine.shard.shard import Answer
+    from grid_member.engine.state.machine import State
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn
 
 ReadCallback: TypeAlias = "Callable[[Refused | None], None]"
 """Is called when the state is current, or with why it cannot be known."""
+PROBE_S: Final = 1.0
+"""How often a log that confirms nothing is asked whether it does again."""
 
 _logger: Final = logging.getLogger("grid.engine")
 
 
-class ReplicatedShard(InFlightShard):
+class ReplicatedShard(Shard):
     """A shard whose log is shared."""
 
     def __init__(
@@ -62,8 +74,9 @@ class ReplicatedShard(InFlightShard):
         on_arrival: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None] = ignore,
         check: Check = accept_log,
+        state: State | None = None,
     ) -> None:
-        """Make a shard.
+        """Make a shard; nobody waits yet.
 
         Args:
             log: where records go.
@@ -72,12 +85,30 @@ class ReplicatedShard(InFlightShard):
             on_arrival: is told which queues got items, after each batch in which any did.
             system_changed: is told which system values changed, after each batch; some may not.
             check: raises NatsError when the log that was read is not the one that it should be.
+            state: what the log is read into, where that is another one than usual.
         """
         # Members' clocks differ; what is over is decided by the time that all of them know.
         super().__init__(log, member, lambda: self.state.timestamp_ms, on_arrival)
-        self._first_incarnation = incarnation
+        self.state = state or self.state
+        self._refuses_all = True  # nothing would be confirmed
+        self._shared = log
+        """`_log`, as what it is here."""
+        self._readers: list[ReadCallback] = []
+        """Of this tick, or of several while the log is crowded."""
+        self._reading: dict[int, list[ReadCallback]] = {}
+        """By the counter of the record that they wait for."""
+        self.leasehold = Leasehold()
+        """Until when what is taken here may be handed out."""
+        self.readable: Callable[[], Awaitable[None]] = always
+        """Returns when it makes sense to read the log; raises NatsError."""
+        self.on_begin: Callable[[], None] = nothing
+        """Is called when the shard takes records from now on."""
+        self._refuses: Callable[[], None] = nothing
+        """Is called when the log refuses records, after everything that waited was answered."""
+        self._incarnation = incarnation
         self._system_changed, self._check = system_changed, check
-        self._probe = LogProbe(log, self._ask)
+        self._probing: asyncio.TimerHandle | None = None
+        """Until a log that confirms nothing is asked whether it does again."""
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
@@ -94,7 +125,6 @@ class ReplicatedShard(InFlightShard):
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
         super().replay()
-        self._incarnation = max(self._incarnation, self._first_incarnation)
         self.state.system.changes = set()
         self._entered = self.state.cluster_state
         self.heard_s = time.monotonic()
@@ -108,6 +138,50 @@ class ReplicatedShard(InFlightShard):
         except asyncio.CancelledError:
             self._closing = True
             raise
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin a new incarnation, whose first record brings taken items back."""
+        super().start(loop)
+        self.on_begin()
+
+    def lend(self, until_s: float, refuses: Callable[[], None]) -> None:
+        """Have a lease until then; refuses is called whenever the log refuses records."""
+        self.leasehold.hold(until_s)
+        self._refuses = refuses
+
+    def halt(self) -> None:
+        """Take and send nothing until the log was read anew: all members leave it."""
+        self._shared.halt()
+        self.reload()
+
+    @property
+    def confirmed_s(self) -> float:
+        """When the last own record that came back was sent first, by the loop's clock."""
+        return self._shared.confirmed_s
+
+    @property
+    def shard(self) -> int:
+        """The shard's number."""
+        return self._shared.shard
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends."""
+        return self._shared.in_contact
+
+    @property
+    def answering(self) -> bool:
+        """Whether what is proposed or read waits for a quorum, and is not refused at once."""
+        return self._shared.refusal is None
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why what is proposed or read is refused at once; None when it waits for a quorum."""
+        return self._shared.refusal
+
+    def fail(self, error: EngineError) -> None:
+        """Take nothing any more."""
+        self._shared.fail(error)
 
     @property
     def busy(self) -> bool:
@@ -126,33 +200,6 @@ class ReplicatedShard(InFlightShard):
             return
         self._flush_soon()
         self._readers.append(reader)
-
-    def propose(
-        self, operation: Operation, answer: Answer, size_bytes: int, *, always: bool = False
-    ) -> None:
-        """Send the operation with the next record; refuse it when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is not None:
-            answer(refusal)
-        else:
-            super().propose(operation, answer, size_bytes, always=always)
-
-    def propose_always(self, operations: Sequence[Operation], answer: Answer) -> None:
-        """Send operations with the next record; refuse them when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is None:
-            super().propose_always(operations, answer)
-            return
-        for _ in operations:
-            answer(refusal)
-
-    def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
-        """Send the operation in a record of its own; refuse it when nothing is confirmed."""
-        refusal = self._shared.refusal
-        if refusal is not None:
-            answer(refusal)
-        else:
-            super().propose_system(operation, answer, size_bytes)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes, as `ClusterEngine.lease`."""
@@ -233,7 +280,7 @@ class ReplicatedShard(InFlightShard):
             )
         self._refuse_waiting(refused)
         self._look_for_lease()
-        self._probe.begin()
+        self._probe_later()
         self._check_settled()
 
     def reload(self) -> None:
@@ -253,12 +300,74 @@ class ReplicatedShard(InFlightShard):
     async def close(self) -> None:
         """Close the log once it has finished what it took."""
         self._closing = True
-        self._probe.end()
+        if self._probing is not None:
+            self._probing.cancel()
         if self._reloading is not None:
             self._reloading.cancel()
         await super().close()
 
     # Inside
+
+    def _look_for_lease(self) -> None:
+        self.leasehold.look(refused=self._shared.refusal is not None)
+
+    def _tell(self, readers: Iterable[ReadCallback], refused: Refused | None) -> None:
+        """Call readers; what one of them raises is not the others' business, nor the state's."""
+        for reader in readers:
+            try:
+                reader(refused)
+            except Exception as error:
+                self._report(error)
+
+    def _refuse_waiting(self, refused: Refused) -> None:
+        """Answer what was never sent."""
+        in_flight_record = InFlightRecord(self._answers, self._size_bytes)
+        self._operations, self._answers, self._size_bytes = [], [], 0
+        system, self._system = self._system, []
+        readers, self._readers = self._readers, []
+        self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
+        waiting = InFlightRecord(
+            [answer for _, answer, _ in system], sum(size for _, _, size in system)
+        )
+        self._answer(waiting, [refused] * len(waiting.answers))
+        self._tell(readers, refused)
+        self._refuses()
+
+    def _refuse(self, counters: Iterable[int], refused: Refused) -> int:
+        """Answer what was sent, and who reads behind it; return how many operations that were."""
+        count = 0
+        for counter in counters:
+            in_flight_record = self._in_flight.pop(counter, None)
+            if in_flight_record is not None:
+                count += len(in_flight_record.answers)
+                self._answer(in_flight_record, [refused] * len(in_flight_record.answers))
+            self._tell(self._reading.pop(counter, ()), refused)
+        return count
+
+    def _give_up(self, in_flight: Mapping[int, InFlightRecord], refused: Refused) -> None:
+        """Answer in-flight records that still wait; another incarnation's have equal counters."""
+        self._refuse(
+            [one for one in in_flight if self._in_flight.get(one) is in_flight[one]], refused
+        )
+        self._check_settled()
+
+    def _carries(self, counter: int) -> bool:
+        return self._shared.carries(counter)
+
+    def _own_records(self, records: Sequence[Record]) -> list[Record]:
+        return [record for record in records if record.incarnation == self._incarnation]
+
+    def _send_data(self, operations: list[Operation], in_flight_record: InFlightRecord) -> None:
+        few = len(operations) <= FEW_OPERATIONS
+        if few and in_flight_record.size_bytes <= MAX_RECORD_BYTES:
+            self._send(tuple(operations), in_flight_record)
+        else:
+            self._send_split(operations, in_flight_record, MAX_RECORD_BYTES)
+
+    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
+        operations = [operation for operation, _, _ in system]
+        for start, end in record_bounds(operations, MAX_SYSTEM_BYTES, len(operations)):
+            super()._send_system(system[start:end])
 
     def _steps(self) -> Steps:
         return wanted_steps(self._shared.replay(), lambda: self._closing)
@@ -362,10 +471,20 @@ class ReplicatedShard(InFlightShard):
         except Exception as error:
             self._report(error)
 
-    def _ask(self) -> None:
-        """Send a record that nothing waits for: a stop need not wait for it."""
-        self._counter += 1
-        self._shared.append(Record(self._member, self._incarnation, self._counter, ()))
+    def _probe_later(self) -> None:
+        """Ask the log for as long as it refuses and may yet take records."""
+        if self._probing is None and not self._closing and self._loop is not None:
+            self._probing = self._loop.call_later(PROBE_S, self._probe)
+
+    def _probe(self) -> None:
+        self._probing = None
+        if self._shared.refusal is None or self._shared.damaged:
+            return
+        if not self._shared.crowded:
+            # A record that nothing waits for: a stop need not wait for it.
+            self._counter += 1
+            self._shared.append(Record(self._member, self._incarnation, self._counter, ()))
+        self._probe_later()
 
     def _begin_anew(self, incarnation: int, refused: Refused) -> None:
         """Go on in another incarnation; tell with refused what became of all that this one sent."""
@@ -394,7 +513,7 @@ class ReplicatedShard(InFlightShard):
         if self._operations or self._system:
             self._send_waiting()
         else:
-            self._send((), _InFlightRecord([], 0))
+            self._send((), InFlightRecord([], 0))
         if readers:
             self._reading[self._counter] = readers
         if batching is not None:

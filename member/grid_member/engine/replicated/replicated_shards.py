@@ -27,7 +27,6 @@ from grid_member.engine.integrity.disk_alarms import DiskAlarms
 from grid_member.engine.io.ending import do_unless_ended
 from grid_member.engine.jetstream.replay import ReplaySource
 from grid_member.engine.local.system import ignore
-from grid_member.engine.local.usage import tree_bytes
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.lost_memory.empty_logs import EmptyLogs
 from grid_member.engine.lost_memory.recovery import LostMemory
@@ -44,14 +43,13 @@ from grid_member.engine.replicated.own_server import (
     check_counted,
     connect_trusted,
     connection_to,
-    end_member,
-    take_back,
+    take_off,
 )
 from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.engine.server.config import SYSTEM_USER, USER
 from grid_member.engine.server.process import NatsServer
-from grid_member.engine.shard.shards import Shards
+from grid_member.engine.shard.shards import Shards, tree_bytes
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
@@ -261,8 +259,11 @@ class ReplicatedShards(Shards):
     async def abandon(self) -> None:
         """Close everything after a start that failed."""
         with contextlib.suppress(NatsError, EngineError, TimeoutError):
-            known = self._system, self.server_name, self._settings
-            await asyncio.wait_for(take_back(*known, refused=self._refused), TAKE_BACK_S)
+            system, name, settings = self._system, self.server_name, self._settings
+            # A server that comes back goes on counting, and one that was refused must not again.
+            returns = settings.lite or (settings.directory is not None and not self._refused)
+            if system is not None and name is not None and not returns:
+                await asyncio.wait_for(take_off(system, name), TAKE_BACK_S)
         await super().abandon()
 
     def disk_bytes(self) -> int | None:
@@ -282,11 +283,8 @@ class ReplicatedShards(Shards):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = ABSENT
         await self.damage.watermarks.prepare(identity)  # by what the server has before it begins
-        cut = partial(end_member, self.ending, lambda: self._server, lambda: self.replicated_shards)
-        incarnation, footing = (
-            self.footing.begin(identity, cut),
-            (self.footing.note_end, self.footing.is_gone),
-        )
+        incarnation = self.footing.begin(identity, self._end_member)
+        footing = self.footing.note_end, self.footing.is_gone
         self._server = server = NatsServer(
             settings, identity, self._wait_for, incarnation, *footing
         )
@@ -314,6 +312,14 @@ class ReplicatedShards(Shards):
                     break
                 wipes = self._wipes
             await self._begin(client, server, importing, on_arrival)
+
+    def _end_member(self, error: EngineError) -> None:
+        """End all that this process does as the member, as another process is the member."""
+        self.ending.set()
+        if self._server is not None:
+            self._server.kill()
+        for shard in self.replicated_shards:
+            shard.fail(error)
 
     async def _rescue(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
@@ -345,10 +351,8 @@ class ReplicatedShards(Shards):
         on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make the streams and the shards, brought up to what the streams hold."""
-        settings, source = (
-            self._settings,
-            ReplaySource(lambda: server.client_address, USER, server.token),
-        )
+        settings = self._settings
+        source = ReplaySource(lambda: server.client_address, USER, server.token)
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(new_shard, self, identity, client, source, on_arrival)

@@ -9,9 +9,10 @@ seconds after others. What can be read is read meanwhile, one shard at a time.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from grid_member.engine.bootstrap.wait_reasons import NO_LEADER
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.retry import await_growth, longer
 from grid_member.engine.nats.admin.streams import ensure_stream
 from grid_member.engine.nats.client.errors import NatsError, ShortError
@@ -43,25 +44,15 @@ class Streams:
         damage: Damage,
         empty_logs: EmptyLogs | None = None,
     ) -> None:
-        """Make none yet.
-
-        Args:
-            client: connected to the member's own server.
-            settings: tell how many copies there are to be.
-            streams: those of the shards, in their order.
-            waiting: is told why the begin is not over yet.
-            servers: returns how many servers can hold a copy.
-            creation_obstacle: returns why a stream that is not there is not to be made; None: it
-                may be.
-            damage: is told what could not be read.
-            empty_logs: watches those in memory meanwhile.
-        """
+        """Make none yet."""
         self._client = client
         self._settings = settings
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
+        """Returns how many servers can hold a copy."""
         self._creation_obstacle = creation_obstacle
+        """Returns why a stream that is not there is not to be made; None: it may be."""
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
         self._empty_logs = empty_logs
@@ -82,7 +73,7 @@ class Streams:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _await_end([*self._making.values(), *self._watching])
+        await end_tasks(*self._making.values(), *self._watching)
 
     async def await_first(self) -> Stream:
         """Return the first one when it is there, also when it was deleted meanwhile."""
@@ -109,7 +100,7 @@ class Streams:
         try:
             return await asyncio.gather(*reading)
         finally:
-            await _await_end(reading)
+            await end_tasks(*reading)
 
     async def _read(
         self, number: int, made: Callable[[int, Stream], ReplicatedShard]
@@ -162,9 +153,3 @@ class Streams:
             if one in self._unread:
                 return one, one.snapshots
         return (next(iter(self._awaited), stream),)
-
-
-async def _await_end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

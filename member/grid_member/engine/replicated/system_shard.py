@@ -9,18 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.local.system import accept_log
-from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from grid_member.engine.integrity.watermarks import Check
-    from grid_member.engine.replicated.shared_log import SharedLog
-    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part
 
@@ -47,22 +42,6 @@ class SystemLog(JetStreamLog):
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Never: this state is not what the log holds."""
         return False
-
-
-class SystemShard(ReplicatedShard):
-    """A shard that holds no data."""
-
-    def __init__(
-        self,
-        log: SharedLog,
-        member: bytes,
-        incarnation: int,
-        on_arrival: Callable[[Shard, set[str]], None],
-        system_changed: Callable[[set[str]], None],
-        check: Check = accept_log,
-    ) -> None:
-        super().__init__(log, member, incarnation, on_arrival, system_changed, check)
-        self.state = SystemState()
 
 
 def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> None:

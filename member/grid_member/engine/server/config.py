@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.bootstrap.route_identity import ROUTE_USER, route_cluster, route_password
+from grid_member.engine.bootstrap.identity import ROUTE_USER, route_cluster, route_password
 from grid_member.engine.nats.admin.peers import ACCOUNT, peer_id
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.admission import AdmissionReason, await_admission, watch_strangers
-from grid_member.engine.bootstrap.identity import JETSTREAM
+from grid_member.engine.bootstrap.identity import JETSTREAM, route_password
 from grid_member.engine.bootstrap.incarnation import TwinError
-from grid_member.engine.bootstrap.route_identity import route_password
 from grid_member.engine.bootstrap.staggered_start import await_start
 from grid_member.engine.io.ending import do_unless_ended
 from grid_member.engine.nats.client.errors import describe_unexpected

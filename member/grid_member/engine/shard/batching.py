@@ -1,4 +1,4 @@
-"""When what waits in a shard goes out as a record.
+"""When what waits in a shard goes out as a record, and what travels together in one.
 
 A record costs every member and every server about the same whatever it carries, so it should carry
 much. Clients that were answered together mostly ask again together: what they ask is waited for,
@@ -12,8 +12,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.state.operation_table import OPERATIONS
+from grid_member.engine.state.operations import MAX_OPERATIONS_PER_RECORD
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+
+    from grid_member.engine.state.operations import Operation
 
 ALONE: Final = 2
 """Operations and reads that a record carries when there is nobody to wait for."""
@@ -23,6 +28,12 @@ NEARLY_ALL: Final = 0.9
 """Of those who were answered with the last record; who is missing may not come."""
 PATIENCE_S: Final = 0.01
 """How long is waited at most. Records take 1 to 10 ms."""
+FEW_OPERATIONS: Final = 64
+"""Whatever their names and content types, so many of them are no large record."""
+MAX_RECORD_BYTES: Final = 256 * 1024
+"""Bytes of operations that travel in one record; a larger operation travels alone."""
+MAX_SYSTEM_BYTES: Final = 1024 * 1024
+"""The same of operations on the cluster itself, which travel together when they can."""
 
 
 class BatchingPolicy:
@@ -83,3 +94,20 @@ class BatchingPolicy:
         self._timer = None
         self._impatient = True
         self._send()
+
+
+def record_bounds(
+    operations: Sequence[Operation],
+    max_bytes: float = MAX_RECORD_BYTES,
+    max_operations: int = MAX_OPERATIONS_PER_RECORD,
+) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of what travels in one record, one record after the other."""
+    start, size_bytes = 0, 0
+    for place, operation in enumerate(operations):
+        taken = OPERATIONS.taken_bytes(operation)
+        full = size_bytes + taken > max_bytes
+        if place > start and (full or place - start == max_operations):
+            yield start, place
+            start, size_bytes = place, 0
+        size_bytes += taken
+    yield start, len(operations)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.log.log import graced_until_ms
-from grid_member.engine.shard.batching import BatchingPolicy
+from grid_member.engine.shard.batching import BatchingPolicy, record_bounds
 from grid_member.engine.shard.tracked_reads import MapReads
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
@@ -50,7 +51,19 @@ _GROWING: Final = OPERATIONS.growing
 _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
 
 
-class _InFlightRecord(NamedTuple):
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Look for no garbage: a replay makes objects that stay, and would take twice as long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class InFlightRecord(NamedTuple):
     """What waits for a record: a callback for each operation, and their size."""
 
     answers: list[Answer]
@@ -67,15 +80,10 @@ class Shard:
         clock: Clock,
         on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
-        """Make a shard.
-
-        Args:
-            log: where records go.
-            member: this member's UUID, 16 bytes.
-            clock: when a map's entry is read.
-            on_arrival: is told which queues got items, after each batch in which any did.
-        """
+        """Make a shard of the member with that UUID, 16 bytes; on_arrival hears of new items."""
         self.state = State()
+        self._refuses_all = False
+        """Whether nothing is taken while the log refuses, not only what stores something."""
         self.reads = MapReads(self, clock, has_other_writers=log.has_other_readers)
         self._log = log
         self._member = member
@@ -86,7 +94,7 @@ class Shard:
         self._answers: list[Answer] = []
         self._size_bytes = 0
         self._system: list[tuple[Operation, Answer, int]] = []
-        self._in_flight: dict[int, _InFlightRecord] = {}
+        self._in_flight: dict[int, InFlightRecord] = {}
         self._waiting = 0
         self._waiting_bytes = 0
         self._full_notes_bytes = 0
@@ -103,18 +111,13 @@ class Shard:
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
-        # Replay makes objects that stay: looking for garbage among them doubles its time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collection():
             self._replay()
-        finally:
-            if collecting:
-                gc.enable()
         self.state.queues.arrivals.clear()
         self.state.maps.begin_grace(graced_until_ms(self._log, self.state.timestamp_ms))
         mark = self.state.members.get(self._member)
-        self._incarnation = 1 if mark is None else mark.incarnation + 1
+        if mark is not None:
+            self._incarnation = max(self._incarnation, mark.incarnation + 1)
 
     def _replay(self) -> None:
         with closing(self._steps()) as steps:
@@ -157,7 +160,7 @@ class Shard:
         does not go into a record with what it takes.
         """
         refusal = self._log.refusal
-        if refusal is not None and type(operation) in _GROWING:
+        if refusal is not None and (self._refuses_all or type(operation) in _GROWING):
             answer(refusal)
             return
         if (
@@ -179,6 +182,11 @@ class Shard:
 
         Each outcome is answered.
         """
+        refusal = self._log.refusal
+        if refusal is not None and self._refuses_all:
+            for _ in operations:
+                answer(refusal)
+            return
         self._flush_soon()
         self._operations += operations
         self._answers += [answer] * len(operations)
@@ -186,7 +194,9 @@ class Shard:
 
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation with the record of this tick's operations on the cluster itself."""
-        refusal = self._value_refusal(operation) if type(operation) in OPERATIONS.notes else None
+        refusal = self._log.refusal if self._refuses_all else None
+        if refusal is None and type(operation) in OPERATIONS.notes:
+            refusal = self._value_refusal(operation)
         if refusal is not None:
             answer(refusal)
             return
@@ -296,9 +306,9 @@ class Shard:
         return counter in self._in_flight
 
     def _begin(self) -> None:
-        self._send((), _InFlightRecord([], 0))
+        self._send((), InFlightRecord([], 0))
 
-    def _send_again(self, record: Record, in_flight_record: _InFlightRecord) -> _InFlightRecord:
+    def _send_again(self, record: Record, in_flight_record: InFlightRecord) -> InFlightRecord:
         """Send what stores nothing; return what is left."""
         left: list[Answer] = []
         for operation, answer in zip(record.operations, in_flight_record.answers, strict=True):
@@ -310,7 +320,7 @@ class Shard:
                 self.propose_system(operation, answer)
             else:
                 self.propose(operation, answer, 0, always=True)
-        return _InFlightRecord(left, in_flight_record.size_bytes)
+        return InFlightRecord(left, in_flight_record.size_bytes)
 
     def _flush_soon(self) -> None:
         if not self._flushes and self._loop is not None:
@@ -331,40 +341,42 @@ class Shard:
         batching.note_sent(self._counter, size)
 
     def _send_waiting(self) -> None:
-        operations, answers = self._operations, self._answers
-        in_flight_record = made(_InFlightRecord, (answers, self._size_bytes))
+        operations = self._operations
+        in_flight_record = made(InFlightRecord, (self._answers, self._size_bytes))
         self._operations, self._answers, self._size_bytes = [], [], 0
         system, self._system = self._system, []
         if operations:
-            self._send_data(operations, answers, in_flight_record)
+            self._send_data(operations, in_flight_record)
         if system:
             self._send_system(system)
 
-    def _send_data(
-        self, operations: list[Operation], answers: list[Answer], in_flight_record: _InFlightRecord
-    ) -> None:
+    def _send_data(self, operations: list[Operation], in_flight_record: InFlightRecord) -> None:
         if len(operations) <= MAX_OPERATIONS_PER_RECORD:
             self._send(tuple(operations), in_flight_record)
-            return
-        for start in range(0, len(operations), MAX_OPERATIONS_PER_RECORD):
-            end = start + MAX_OPERATIONS_PER_RECORD
-            size_bytes = in_flight_record.size_bytes if end >= len(operations) else 0
-            self._send(
-                tuple(operations[start:end]), _InFlightRecord(answers[start:end], size_bytes)
-            )
+        else:
+            self._send_split(operations, in_flight_record, math.inf)
+
+    def _send_split(
+        self, operations: list[Operation], in_flight_record: InFlightRecord, max_bytes: float
+    ) -> None:
+        answers, size_bytes = in_flight_record
+        for start, end in record_bounds(operations, max_bytes):
+            # What waits is counted off with the last of them.
+            size = size_bytes if end == len(operations) else 0
+            self._send(tuple(operations[start:end]), InFlightRecord(answers[start:end], size))
 
     def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
         size_bytes = sum(size for _, _, size in system)
-        in_flight_record = _InFlightRecord([answer for _, answer, _ in system], size_bytes)
+        in_flight_record = InFlightRecord([answer for _, answer, _ in system], size_bytes)
         self._send(tuple(operation for operation, _, _ in system), in_flight_record)
 
-    def _send(self, operations: tuple[Operation, ...], in_flight_record: _InFlightRecord) -> None:
+    def _send(self, operations: tuple[Operation, ...], in_flight_record: InFlightRecord) -> None:
         self._counter += 1
         self._in_flight[self._counter] = in_flight_record
         record = self._member, self._incarnation, self._counter, operations
         self._log.append(made(Record, record))
 
-    def _answer(self, in_flight_record: _InFlightRecord, outcomes: Sequence[object]) -> None:
+    def _answer(self, in_flight_record: InFlightRecord, outcomes: Sequence[object]) -> None:
         answers, size_bytes = in_flight_record
         self._waiting -= len(answers)
         self._waiting_bytes -= size_bytes

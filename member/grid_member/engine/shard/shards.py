@@ -7,6 +7,7 @@ over logs in memory; with one, the shard in memory has what need not survive a r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Callable
@@ -19,8 +20,6 @@ from grid_member.engine.shard.shard import Shard
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.storage.store import CrashMarker, Store
 
@@ -81,9 +80,6 @@ class Shards:
     async def begin(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs.
 
-        Args:
-            on_arrival: is told which queues of a shard got items.
-
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
@@ -91,9 +87,6 @@ class Shards:
 
     def open(self, on_arrival: ArrivalCallback) -> None:
         """Open the store and replay the logs. Blocks; may run on another thread.
-
-        Args:
-            on_arrival: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
@@ -137,7 +130,7 @@ class Shards:
         """Return what the logs take on the disk, None without a directory."""
         if self._directory is None:
             return None
-        return sum(_disk_bytes(path) for path in self._paths)
+        return sum(tree_bytes(path) for path in self._paths)
 
     def _open_store(self, directory: Path, on_arrival: ArrivalCallback) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
@@ -166,13 +159,12 @@ class Shards:
         return Shard(log, self.member.bytes, self._clock, on_arrival)
 
 
-def _disk_bytes(directory: Path) -> int:
-    def sizes() -> Iterator[int]:
-        with os.scandir(directory) as files:
-            for file in files:
-                yield taken_on_disk(file.stat())
-
-    try:
-        return sum(sizes())
-    except OSError:
-        return 0  # the disk is gone, which the log tells of
+def tree_bytes(directory: Path) -> int:
+    """Return what a directory takes on disk. Blocks."""
+    total = 0
+    # A nats-server removes directories at any time; what `walk` cannot read it leaves out.
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += taken_on_disk(Path(place, name).lstat())
+    return total

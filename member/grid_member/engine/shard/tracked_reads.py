@@ -12,6 +12,7 @@ else the entry might come back after a crash, for reads that the log did not hea
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
@@ -31,13 +32,7 @@ class MapReads:
     """The noted reads of one shard's maps."""
 
     def __init__(self, shard: Shard, clock: Clock, *, has_other_writers: bool) -> None:
-        """Note nothing yet.
-
-        Args:
-            shard: whose maps are read.
-            clock: when they are.
-            has_other_writers: whether maps are written by members that know nothing of these reads.
-        """
+        """Note nothing yet; other writers are members that know nothing of these reads."""
         self._shard = shard
         self._clock = clock
         self._has_other_writers = has_other_writers
@@ -79,7 +74,7 @@ class MapReads:
         accesses = found.local_reads.take()
         if accesses:
             size_bytes = sum(len(access.key) for access in accesses)
-            answer = _TouchCallback(self, name, accesses).answer
+            answer = partial(self.note_touch, name, accesses)
             self._shard.propose(MapTouch(name, accesses), answer, size_bytes)
 
     def send_urgent(self) -> None:
@@ -144,18 +139,3 @@ class MapReads:
         if not self._urgent and not self._held:
             self._shard.call_soon(self.send_urgent)
         self._urgent.add(name)
-
-
-class _TouchCallback:
-    """The callback of a touch."""
-
-    __slots__ = ("_accesses", "_name", "_reads")
-
-    def __init__(self, reads: MapReads, name: str, accesses: tuple[Access, ...]) -> None:
-        self._reads = reads
-        self._name = name
-        self._accesses = accesses
-
-    def answer(self, outcome: Refused | None) -> None:
-        """Hand the outcome on."""
-        self._reads.note_touch(self._name, self._accesses, outcome)

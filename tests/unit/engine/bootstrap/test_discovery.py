@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
-from grid_member.engine.bootstrap import cluster_id, discovery, polling
+from grid_member.engine.bootstrap import cluster_id, discovery
 from grid_member.engine.bootstrap.cluster_id import fix_cluster_id
-from grid_member.engine.bootstrap.discovery import Discovery
+from grid_member.engine.bootstrap.discovery import AddressPolling, Discovery
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.member_probe import Occupant
-from grid_member.engine.bootstrap.polling import AddressPolling
 from grid_member.engine.nats.admin.streams import NoStreamError
 from tests.unit.engine.server.servers import HOST, settings
 
@@ -54,17 +53,17 @@ async def test_who_is_absent_for_long_is_looked_for_less_often(
         nonlocal looks
         looks += 1
 
-    monkeypatch.setattr(polling, "EAGER_S", 0.0)
+    monkeypatch.setattr(discovery, "EAGER_S", 0.0)
     async with AddressPolling[bool](settings(1), nobody) as late:
         while not late.is_complete:
             await late.await_change(1.0)
-        await late.await_change(10 * polling.ABSENT_LOOK_S)
+        await late.await_change(10 * discovery.ABSENT_LOOK_S)
     assert looks == 1
-    monkeypatch.setattr(polling, "EAGER_S", 60.0)
+    monkeypatch.setattr(discovery, "EAGER_S", 60.0)
     async with AddressPolling[bool](settings(1), nobody) as early:
-        await early.await_change(10 * polling.ABSENT_LOOK_S)
+        await early.await_change(10 * discovery.ABSENT_LOOK_S)
         while looks < 4:
-            await early.await_change(polling.ABSENT_LOOK_S)
+            await early.await_change(discovery.ABSENT_LOOK_S)
 
 
 async def test_a_stream_that_is_deleted_meanwhile_is_not_asked_for_ever(

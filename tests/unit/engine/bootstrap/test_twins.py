@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.bootstrap.admission import await_admission
+from grid_member.engine.bootstrap.footing import SILENT_S, TwinDetector
 from grid_member.engine.bootstrap.incarnation import (
     Incarnation,
     TwinError,
@@ -15,7 +16,6 @@ from grid_member.engine.bootstrap.incarnation import (
     is_older_twin,
 )
 from grid_member.engine.bootstrap.member_probe import Occupant, answer_with, probe
-from grid_member.engine.bootstrap.twins import SILENT_S, TwinDetector
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
 from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually

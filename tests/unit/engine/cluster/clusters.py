@@ -17,7 +17,6 @@ from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.replicated_shards import CLUSTER_SHARDS, ReplicatedShards
 from grid_member.engine.server import process as server_module
@@ -175,8 +174,7 @@ class Cluster:
             backup_count=self._backup_count,
             directory=directory,
         )
-        usual = PartEngine if settings.crowded else self._engine
-        engine = LiteEngine if settings.lite else usual
+        engine = PartEngine if settings.crowded or settings.lite else self._engine
         return engine(self.structures, ReplicatedShards(settings), wall_clock_ms)
 
     def shard_of(self, map_name: str) -> int:

@@ -62,7 +62,7 @@ class EchoLog(HandLog):
         """Have a quorum again; what asked for it comes back."""
         self.quorum = True
         if self.refusal is not None:
-            self.owner._ask()
+            self.owner._probe()
         self._come_back()
 
     def _come_back(self) -> None:

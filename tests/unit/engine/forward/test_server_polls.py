@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import ClusterState, Item, Refused
-from grid_member.engine.forward import client, server_poll, session
+from grid_member.engine.forward import client, server_session, session
 from grid_member.engine.forward.messages import Frame, FrameKind
-from grid_member.engine.forward.server_poll import ServerPoll
+from grid_member.engine.forward.server_session import ServerPoll
 from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.maps import PASSIVE
@@ -98,7 +98,7 @@ async def test_a_lease_is_not_waited_for_without_end(
         if refuses:  # no lease can come
             parties.engine.answering = False
         else:
-            monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 2 * server_poll.LEASE_LOOK_S)
+            monkeypatch.setattr(server_session, "LEASE_PATIENCE_S", 2 * server_session.LEASE_LOOK_S)
         assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Refused)
         assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
 
@@ -134,8 +134,8 @@ class NoEngine:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 0.1)
-    monkeypatch.setattr(server_poll, "LEASE_LOOK_S", 0.01)
+    monkeypatch.setattr(server_session, "LEASE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(server_session, "LEASE_LOOK_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")

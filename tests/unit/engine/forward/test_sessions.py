@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.forward import client, server, server_poll, server_session
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.forward import client, server, server_session
 from grid_member.engine.forward import messages as messages_module
 from grid_member.engine.forward import session as session_module
 from grid_member.engine.forward.messages import (
@@ -22,13 +23,12 @@ from grid_member.engine.forward.messages import (
 )
 from grid_member.engine.forward.session import ForwardCall
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.part_engine import PartEngine
+from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 from grid_member.engine.shard.answers import FAILED
-from grid_member.engine.shard.shards import Shards
 from tests.unit.engine.drive import FixedStructures, awaited, condition
 from tests.unit.engine.forward.bus import Connection
 from tests.unit.engine.forward.parties import Parties
@@ -36,7 +36,6 @@ from tests.unit.engine.forward.parties import Parties
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
 
 LONG_S = 600.0
 PATIENCE_S = 8.0
@@ -334,8 +333,9 @@ async def test_whoever_asked_what_is_held_may_leave() -> None:
     failed: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, found: failed.append(found))
     async with Parties() as parties:
-        shards = cast("ReplicatedShards", Shards(None, 1, wall_clock_ms, LmdbLog))
-        lite = LiteEngine(FixedStructures(), shards, wall_clock_ms)
+        members = ("h", 1), ("h", 2)
+        shards = ReplicatedShards(ClusterSettings("dev", "m", 1, members, "u", "p", lite=True))
+        lite = PartEngine(FixedStructures(), shards, wall_clock_ms)
         lite._refusal, lite._forward_client = None, parties.lite
         told = await lite.cluster_usage()
         assert told == []
@@ -370,7 +370,7 @@ async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
             return poll(name, timeout_s, late)
 
         returned: list[Item] = []
-        monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 0.0)
+        monkeypatch.setattr(server_session, "LEASE_PATIENCE_S", 0.0)
         monkeypatch.setattr(parties.engine, "queue_poll", queue_poll)
         monkeypatch.setattr(parties.engine, "queue_return", returned.append)
         connection.half_full = True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.engine.api import Refused
-from grid_member.engine.lost_memory import leaders
+from grid_member.engine.lost_memory import own_copies
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers, server_of
 from tests.unit.engine.cluster.load import MAPS, Load, told
@@ -93,7 +93,7 @@ async def test_what_a_member_out_of_sight_may_hold_is_waited_for_by_name() -> No
 async def test_members_that_live_write_back_what_they_hold_when_others_end_with_the_servers(
     ended: tuple[int, ...], killed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaders, "LEADERLESS_S", 4.0)
+    monkeypatch.setattr(own_copies, "LEADERLESS_S", 4.0)
     names = [(name, f"k{number}") for name in MAPS for number in range(20)]
     async with Cluster(3) as cluster:
         client = EngineClient(cluster)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine.lost_memory.newcomer import Newcomer
+from grid_member.engine.lost_memory.roundup import Newcomer
 from grid_member.engine.nats.admin.streams import Stream
 from tests.unit.engine.lost_memory.test_survivors import LOG, report
 

@@ -73,12 +73,10 @@ class World:
         monkeypatch.setattr(watch, "copies_of", self._copies_of)
         monkeypatch.setattr(watch, "unsettled_groups", self._unsettled)
         monkeypatch.setattr(watch, "change_copies", self._change)
-        self.watch = CopyWatch(
-            cast("Servers", self),
-            settings,
-            left=lambda: self.left,
-            steady=lambda: self.steady,
-        )
+        self.watch = CopyWatch(cast("Servers", self), settings, lambda: self.steady)
+
+    def departed(self) -> set[str]:
+        return {"another"} if self.left else set()
 
     async def look(self) -> Replication:
         await self.watch.look()

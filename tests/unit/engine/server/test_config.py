@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.bootstrap.route_identity import route_cluster, route_password
+from grid_member.engine.bootstrap.identity import route_cluster, route_password
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (

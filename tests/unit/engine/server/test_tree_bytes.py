@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from grid_member.engine.local.usage import tree_bytes
+from grid_member.engine.shard.shards import tree_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.local.usage import StructureKind, StructureUsage
-    from grid_member.engine.replicated.incarnations import Taker
+    from grid_member.engine.replication import Taker
 
 TURNS = 60
 """Turns of the event loop after which whatever can go on without time has gone on."""

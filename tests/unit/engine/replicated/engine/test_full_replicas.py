@@ -22,7 +22,7 @@ from grid_member.engine.replicated.full_replicas import (
     SEAT_PREFIX,
     Seats,
     initial_shards,
-    read_shards,
+    read_shard,
 )
 from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.replicated_shards import ReplicatedShards
@@ -156,10 +156,10 @@ async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
             raise NatsError("no leader")
 
     told: list[str] = []
-    made = [lambda: cast("ReplicatedShard", Unled())]
     tell = partial(_appended, told)
+    unled = cast("ReplicatedShard", Unled())
     with pytest.raises(EngineError, match="cannot be read now: no leader"):
-        await read_shards(made, asyncio.Event(), tell, cast("NatsClient", None), 0.0)
+        await read_shard(lambda: unled, asyncio.Event(), tell, cast("NatsClient", None), 0.0)
     assert told == ["no leader"]
 
 
@@ -188,10 +188,10 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
     monkeypatch.setattr(full_replicas, "await_growth", await_growth)
     monkeypatch.setattr(full_replicas, "time", SimpleNamespace(monotonic=lambda: now_s))
     told: list[str] = []
-    made = [lambda: cast("ReplicatedShard", Short())]
     patience_s = sum(RETRY_S * 2**wait for wait in range(MANY - 1)) + 0.05
+    short, tell = cast("ReplicatedShard", Short()), partial(_appended, told)
     with pytest.raises(EngineError, match="cannot be read now: shard-1 ends before record 7"):
-        await read_shards(made, asyncio.Event(), partial(_appended, told), client, patience_s)
+        await read_shard(lambda: short, asyncio.Event(), tell, client, patience_s)
     assert left_alone == [RETRY_S * 2**wait for wait in range(MANY)]
 
 

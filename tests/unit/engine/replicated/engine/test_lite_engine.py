@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.local.engine import LocalEngine
-from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.shard.answers import FAILED
 from tests.unit.engine.cleaned import compact_always
 from tests.unit.engine.cluster.clusters import Cluster
@@ -35,9 +35,9 @@ PATIENCE_S = 30.0
 pytestmark = pytest.mark.timeout(180)
 
 
-def lite_of(cluster: Cluster) -> LiteEngine:
+def lite_of(cluster: Cluster) -> PartEngine:
     engine = cluster.engines[LITE]
-    assert isinstance(engine, LiteEngine)
+    assert isinstance(engine, PartEngine)
     return engine
 
 

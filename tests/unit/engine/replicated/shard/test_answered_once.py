@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.replicated import log_probe, reload, replicated_shard
+from grid_member.engine.replicated import reload, replicated_shard
 from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
@@ -175,7 +175,7 @@ class Asked:
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reload, "RELOAD_S", 0.001)
     monkeypatch.setattr(replicated_shard, "DELIVERY_RETRY_S", 0.001)
-    monkeypatch.setattr(log_probe, "PROBE_S", 0.001)
+    monkeypatch.setattr(replicated_shard, "PROBE_S", 0.001)
     monkeypatch.setattr(replicated_shard, "GIVE_UP_S", PATIENCE_S)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.replicated import log_probe
+from grid_member.engine.replicated import replicated_shard as shard_module
 from grid_member.engine.state.operations import ClusterStateChange, QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
 from tests.unit.engine.drive import condition
@@ -164,7 +164,7 @@ async def probed() -> None:
 async def test_a_stop_does_not_wait_for_what_only_asks_for_a_quorum(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(log_probe, "PROBE_S", 0.001)
+    monkeypatch.setattr(shard_module, "PROBE_S", 0.001)
     proposals = Proposals()
     await proposals.propose("given up", put("a"))
     proposals.shard.lose_patience(5)
@@ -183,7 +183,7 @@ async def test_a_stop_does_not_wait_for_what_only_asks_for_a_quorum(
 async def test_a_probe_that_comes_back_is_no_life_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_probe, "PROBE_S", 0.001)
+    monkeypatch.setattr(shard_module, "PROBE_S", 0.001)
     proposals = Proposals()
     await without_a_quorum(proposals)
     await condition(lambda: bool(proposals.log.on_their_way))
@@ -198,7 +198,7 @@ async def test_a_probe_that_comes_back_is_no_life_of_its_own(
 
 
 async def test_a_damaged_log_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_probe, "PROBE_S", 0.001)
+    monkeypatch.setattr(shard_module, "PROBE_S", 0.001)
     proposals = Proposals()
     proposals.log.damaged = True
     sent = len(proposals.log.sent)

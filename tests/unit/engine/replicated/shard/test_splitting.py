@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.shard.splitting import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, record_bounds
+from grid_member.engine.shard.batching import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, record_bounds
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from grid_member.engine.api import ClusterState
-from grid_member.engine.local.system import ignore
-from grid_member.engine.replicated.system_shard import SystemShard, SystemState
+from grid_member.engine.replicated.replicated_shard import ReplicatedShard
+from grid_member.engine.replicated.system_shard import SystemState
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     ClusterStateChange,
@@ -46,7 +46,7 @@ def test_an_image_of_everything_is_read_without_data() -> None:
 
 async def test_records_are_applied_without_data_also_when_they_are_read_anew() -> None:
     log = HandLog()
-    shard = SystemShard(log, OWN, 1, lambda shard, names: None, ignore)
+    shard = ReplicatedShard(log, OWN, 1, lambda shard, names: None, state=SystemState())
     shard.replay()
     shard.start(asyncio.get_running_loop())
     log.committed(Record(OTHER, 1, 1, EVERYTHING))

@@ -9,7 +9,7 @@ from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.heartbeat import OWN_LEASE_S
 from grid_member.cluster.membership.membership import TICK_S
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.replicated.incarnations import Taker
+from grid_member.engine.replication import Taker
 
 if TYPE_CHECKING:
     from tests.unit.member.cluster.several import Several

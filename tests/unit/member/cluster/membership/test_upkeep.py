@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.upkeep import LOOK_S, Upkeep
 from grid_member.engine.api import ClusterState
-from grid_member.engine.replicated.incarnations import Taker
+from grid_member.engine.replication import Taker
 
 if TYPE_CHECKING:
     from tests.unit.member.cluster.several import Several

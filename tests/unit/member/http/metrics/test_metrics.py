@@ -257,7 +257,7 @@ async def test_a_disk_that_does_not_tell_its_size_holds_nobody_up(
         assert answers.wait(30)
         return 4096
 
-    monkeypatch.setattr(shards, "_disk_bytes", stuck)
+    monkeypatch.setattr(shards, "tree_bytes", stuck)
     usage = asyncio.create_task(member.ask("GET", "/grid/rest/management/cluster/usage"))
     try:
         for told in await asyncio.gather(member.figures(), member.figures()):
