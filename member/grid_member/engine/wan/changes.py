@@ -1,0 +1,39 @@
+"""A change of a replicated map, as it travels from cluster to cluster."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+
+class ChangeKind(enum.IntEnum):
+    """What happened; the numbers stand in batches and records."""
+
+    PUT = 1
+    REMOVAL = 2
+    CLEAR = 3
+
+
+class Change(NamedTuple):
+    """One change. A removal has no value, a clear no key either."""
+
+    name: str
+    """The map's name."""
+    kind: ChangeKind
+    key: str
+    stamp: int
+    value: bytes
+    content_type: str | None
+    deadline_ms: int
+    """When the entry ends by the source's log time, milliseconds since 1970; 0 is never."""
+    idle_ms: int
+    """How long the entry may be idle; 0 is for ever."""
+    passed: tuple[bytes, ...]
+    """The ids of the clusters that the change has passed, 16 bytes each, at most 16 of them."""
+
+
+class QueuedChange(NamedTuple):
+    """A change that waits for a publisher, and its place in the queue of the member."""
+
+    place: int
+    change: Change
