@@ -31,6 +31,8 @@ class Reason(enum.Enum):
     """Too many operations wait already: 503, worth retrying."""
     CLOSING = "closing"
     """The member is stopping: 503."""
+    CLOCK_AHEAD = "clock-ahead"
+    """A change of another cluster whose stamp is too far ahead of this cluster's time."""
     FAILED = "failed"
     """It met with an error that nobody expected, which the log tells: 500, of a read only."""
 

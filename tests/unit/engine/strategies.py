@@ -42,6 +42,7 @@ from grid_member.engine.state.operations import (
     SystemRemove,
     TransientStateChange,
 )
+from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS, WAN_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +65,7 @@ FIELDS: dict[Field[Any], tuple[st.SearchStrategy[Any], ...]] = {
     EVICTION: (st.none() | EVICTIONS,),
     ACCESSES: (st.lists(ACCESSED).map(tuple),),
     ENTRY: (TEXTS, TEXTS, *ENTRIES, NUMBERS),
+    **WAN_FIELDS,
 }
 OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     [
@@ -109,6 +111,7 @@ SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(SystemRemove, _KEYS),
     st.builds(SystemExpire),
     st.builds(MemberGone, st.sampled_from([b"A" * 16, b"B" * 16]), st.integers(1, 3)),
+    *SMALL_WAN_OPERATIONS,
 )  # fmt: skip
 SMALL_RECORDS = st.builds(
     Record,

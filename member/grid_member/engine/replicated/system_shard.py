@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
-from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
+from grid_member.engine.state.snapshot import (
+    EntryPart,
+    ItemPart,
+    QueuedPart,
+    StampPart,
+    TombstonePart,
+    TrackedEntryPart,
+    WanMapPart,
+    WanPart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +28,10 @@ if TYPE_CHECKING:
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part
 
-_PARTS_OF_DATA: Final = (EntryPart, TrackedEntryPart, ItemPart)
+_PARTS_OF_DATA: Final = (
+    *(EntryPart, TrackedEntryPart, ItemPart),
+    *(WanPart, WanMapPart, StampPart, TombstonePart, QueuedPart),
+)
 
 
 class SystemState(State):

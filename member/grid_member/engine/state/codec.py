@@ -42,10 +42,23 @@ from grid_member.engine.state.snapshot import (
     ItemPart,
     MemberPart,
     Part,
+    QueuedPart,
     RestartStatePart,
+    StampPart,
     SystemPart,
     SystemValuePart,
+    TombstonePart,
     TrackedEntryPart,
+    WanMapPart,
+    WanPart,
+)
+from grid_member.engine.state.wan_layout import (
+    MAYBE_AGREEMENT,
+    PASSED,
+    PUBLISHER,
+    QUEUE_MARKS,
+    STATES,
+    TRUTH,
 )
 
 if TYPE_CHECKING:
@@ -194,6 +207,11 @@ _PARTS: Final[tuple[tuple[int, type[Part], tuple[Field[Any], ...]], ...]] = (
     (0x06, RestartStatePart, (CLUSTER_STATE,)),
     (0x07, SystemValuePart, (TEXT, BLOB, NUMBER)),
     (0x08, ItemPart, (*_ITEM, NUMBER)),
+    (0x10, WanPart, (NUMBER, MAYBE_AGREEMENT, STATES)),
+    (0x11, StampPart, (TEXT, TEXT, NUMBER, PASSED)),
+    (0x12, WanMapPart, (TEXT, NUMBER, NUMBER, PASSED, NUMBER, NUMBER, TRUTH, QUEUE_MARKS)),
+    (0x13, TombstonePart, (TEXT, TEXT, NUMBER, PASSED)),
+    (0x14, QueuedPart, (TEXT, PUBLISHER, BLOB, TEXT, NUMBER)),
 )
 _PART_WRITERS: Final = {part: (bytes((tag,)), writer(fields)) for tag, part, fields in _PARTS}
 _PART_READERS: Final = {tag: reader_of(part, fields) for tag, part, fields in _PARTS}

@@ -25,6 +25,8 @@ from grid_member.engine.state.operations import (
 )
 from grid_member.engine.state.queues import Queues
 from grid_member.engine.state.system import SystemValues
+from grid_member.engine.state.wan import Wan
+from grid_member.engine.wan.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +50,9 @@ class State:
         self.restart_state = ClusterState.ACTIVE
         """What a restart begins with: the cluster state, unless that is transient."""
         self.system: SystemValues = SystemValues()
-        self.maps: Maps = Maps()
+        registry = Registry()
+        self.maps: Maps = Maps(registry)
+        self.wan: Wan = Wan(registry, self.maps)
         self._keeps_data = True
         """Whether what is put is kept, which a subclass may leave to others."""
         self.queues: Queues = Queues()
@@ -73,8 +77,8 @@ class State:
         for operation in operations:
             # An operation may change the cluster state, and the handlers with it.
             if type(operation) is MapPut and self._keeps_data and not self.passive:
-                maps.put(operation, member, place, now_ms)  # as its handler does it: most
-                outcomes.append(None)
+                # As its handler does it: most.
+                outcomes.append(maps.put(operation, member, place, now_ms))
             else:
                 handler = self._handlers[type(operation)]
                 outcomes.append(handler(operation, member, place, now_ms))
@@ -86,7 +90,12 @@ class State:
     @property
     def live_bytes(self) -> int:
         """What lives, as it is in the log, about: the compactor's measure."""
-        return self.maps.live_bytes + self.queues.live_bytes + self.system.live_bytes
+        return (
+            self.maps.live_bytes
+            + self.queues.live_bytes
+            + self.system.live_bytes
+            + self.wan.live_bytes
+        )
 
     def entry(self, name: str, key: str, now_ms: int) -> Entry | None:
         """Return the entry unless its time is over."""
@@ -116,6 +125,7 @@ class State:
             members=dict(self.members),
             maps=self.maps.snapshot(),
             queues=self.queues.snapshot(),
+            wan=self.wan.snapshot(),
         )
 
     def load(self, parts: Sequence[snapshots.Part]) -> None:
@@ -139,8 +149,10 @@ class State:
                     self.members[part.member] = part.mark
                 case snapshots.ItemPart():
                     self.queues.load(part)
-                case _:
+                case snapshots.TrackedEntryPart():
                     self.maps.load(part)
+                case _:
+                    self.wan.load(part)
 
     def dump(self) -> bytes:
         """Return canonical bytes: equal states have equal bytes."""

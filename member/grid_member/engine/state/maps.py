@@ -23,8 +23,10 @@ from grid_member.engine.state.snapshot import EntryPart, Idleness, MapSnapshot, 
 from grid_member.engine.state.stored import StoredEntry, as_entry, as_stored, value_bytes
 
 if TYPE_CHECKING:
-    from grid_member.engine.api import Entry, Eviction, EvictionPolicy
+    from grid_member.engine.api import Entry, Eviction, EvictionPolicy, Refused
     from grid_member.engine.state.local_reads import LocalReads
+    from grid_member.engine.wan.map_wan import MapWan
+    from grid_member.engine.wan.registry import Registry
 
 ENTRY_OVERHEAD_BYTES: Final = 32
 """What an entry or item costs in the log beyond its key and value, about."""
@@ -40,18 +42,24 @@ class MapData:
     __slots__ = (
         "deadlines",
         "entries",
+        "fast",
         "idle",
         "local_reads",
         "order",
         "plain",
         "scheduled",
         "size_bytes",
+        "wan",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, wan: MapWan | None = None) -> None:
         self.entries: dict[str, StoredEntry] = {}
         self.plain = True
-        """Whether nothing but entries was ever kept, which makes most maps fast."""
+        """Whether nothing but entries was ever kept, which makes most maps fast to read."""
+        self.wan = wan
+        """The map's part of WAN replication, None when the map is not replicated."""
+        self.fast = wan is None
+        """Whether the map is plain and not replicated, which makes most maps fast to write."""
         self.deadlines: dict[str, int] = {}
         """When an entry's time to live is over, for those that have one."""
         self.idle: dict[str, Idleness] = {}
@@ -65,12 +73,21 @@ class MapData:
         self.scheduled: dict[str, int] = {}
         """When the expiry index looks at a key, at its end or before. Not replicated."""
 
+    def replicate(self, wan: MapWan | None) -> None:
+        """Be replicated from now on, or not any more."""
+        self.wan = wan
+        self.fast = self.plain and wan is None
+
+    def track(self) -> None:
+        """Keep more than entries from now on."""
+        self.plain = self.fast = False
+
     def follow(self, policy: EvictionPolicy) -> None:
         """Keep the policy's order from now on, begun with the order there was."""
         old = self.order
         if old is not None and old.policy is policy:
             return
-        self.plain = False
+        self.track()
         self.order = empty_order(policy)
         if old is not None:
             for _, keys in old.levels():
@@ -100,7 +117,9 @@ class MapData:
 class Maps:
     """The maps by name; there is no empty one."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Registry) -> None:
+        """Begin with no map; the registry has those that are replicated."""
+        self._registry = registry
         self.by_name: dict[str, MapData] = {}
         self.live_bytes = 0
         self._expiry: list[tuple[int, str, str]] = []
@@ -254,14 +273,19 @@ class Maps:
 
     # Applying: operation, member, place, now_ms
 
-    def put(self, operation: MapPut, member: bytes, place: int, now_ms: int) -> None:
-        """Create or replace an entry."""
+    def put(self, operation: MapPut, member: bytes, place: int, now_ms: int) -> Refused | None:
+        """Create or replace an entry, unless a WAN queue is full that refuses writes."""
         name, key, value, content_type, ttl_ms = operation
         stored = value if content_type is None else (value, content_type)
         found = self.by_name.get(name)
-        if found is None or ttl_ms or not found.plain:
-            self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
-            return
+        if found is None or ttl_ms or not found.fast:
+            wan = self._registry.of(name) if found is None else found.wan
+            refused = None if wan is None else wan.refusal(key, member)
+            if refused is None:
+                self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
+                if wan is not None:
+                    wan.put(key, self._registry.tick(now_ms), member, place)
+            return refused
         # As _store does it for plain maps, which are most of every load.
         entries, grown = found.entries, len(value)
         old = entries.get(key)
@@ -269,22 +293,41 @@ class Maps:
         if old is not None:
             grown -= len(old if isinstance(old, bytes) else old[0])
             if not grown:
-                return
+                return None
             self.live_bytes += grown
         else:
             self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
             grown += len(key) if key.isascii() else key_bytes(key)
         found.size_bytes += grown
+        return None
 
-    def put_bounded(self, operation: MapPutBounded, member: bytes, place: int, now_ms: int) -> None:
-        """Create or replace an entry, then evict others while the map holds too much."""
+    def put_bounded(
+        self, operation: MapPutBounded, member: bytes, place: int, now_ms: int
+    ) -> Refused | None:
+        """Create or replace an entry, then evict others while the map holds too much.
+
+        Nothing is stored when a WAN queue is full that refuses writes.
+        """
         name, key, value, content_type, ttl_ms, idle_ms, eviction = operation
+        wan = self._registry.of(name)
+        refused = None if wan is None else wan.refusal(key, member)
+        if refused is not None:
+            return refused
+        entry = EntryPart(name, key, value, content_type, now_ms + ttl_ms if ttl_ms else 0)
+        if wan is not None:
+            wan.put(key, self._registry.tick(now_ms), member, place)
+        self.store_bounded(entry, Idleness(idle_ms, now_ms) if idle_ms else None, eviction, place)
+        return None
+
+    def store_bounded(
+        self, entry: EntryPart, idleness: Idleness | None, eviction: Eviction | None, place: int
+    ) -> None:
+        """Store an entry, then evict others while the map holds too much."""
+        name, key, value, content_type, deadline_ms = entry
         found = self._of_name(name)
         if eviction is not None:
             found.follow(eviction.policy)
-        idleness = Idleness(idle_ms, now_ms) if idle_ms else None
-        stored = as_stored(value, content_type)
-        self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0, idleness)
+        self._store(name, key, as_stored(value, content_type), deadline_ms, idleness)
         if eviction is not None:
             self._evict(found, name, key, eviction, place)
 
@@ -303,17 +346,30 @@ class Maps:
             if found.order is not None and hits:
                 found.order.access(key, hits)
 
-    def remove(self, operation: MapRemove, member: bytes, place: int, now_ms: int) -> None:
-        """Remove an entry, if there is one."""
-        found = self.by_name.get(operation.name)
+    def remove(
+        self, operation: MapRemove, member: bytes, place: int, now_ms: int
+    ) -> Refused | None:
+        """Remove an entry, if there is one, unless a WAN queue is full that refuses writes."""
+        name, key = operation
+        found = self.by_name.get(name)
+        wan = self._registry.of(name) if found is None else found.wan
+        if wan is not None:
+            refused = wan.refusal(key, member)
+            if refused is not None:
+                return refused
+            wan.remove(key, self._registry.tick(now_ms), member, place)
         if found is not None:
-            self._drop(found, operation.name, operation.key)
+            self._drop(found, name, key)
+        return None
 
     def expire(self, operation: MapExpire, member: bytes, place: int, now_ms: int) -> None:
         """Remove an entry whose time to live is over."""
-        found = self.by_name.get(operation.name)
-        if found is not None and found.deadlines.get(operation.key, now_ms + 1) <= now_ms:
-            self._drop(found, operation.name, operation.key)
+        name, key = operation
+        found = self.by_name.get(name)
+        if found is not None and found.deadlines.get(key, now_ms + 1) <= now_ms:
+            if found.wan is not None:
+                found.wan.expire(key)
+            self._drop(found, name, key)
 
     def expire_idle(self, operation: MapExpireIdle, member: bytes, place: int, now_ms: int) -> None:
         """Remove an entry that nobody accessed since its removal was proposed."""
@@ -322,21 +378,40 @@ class Maps:
         if found is None or idleness is None or idleness.accessed_ms != operation.accessed_ms:
             return
         if idleness.accessed_ms + idleness.idle_ms <= now_ms:
+            if found.wan is not None:
+                found.wan.forget(operation.key)
             self._drop(found, operation.name, operation.key)
 
     def clear(self, operation: MapClear, member: bytes, place: int, now_ms: int) -> None:
         """Remove all entries of a map."""
-        found = self.by_name.pop(operation.name, None)
+        wan = self._registry.of(operation.name)
+        self.drop_all(operation.name)
+        if wan is not None:
+            wan.clear(self._registry.tick(now_ms), member, place)
+
+    def drop_all(self, name: str) -> None:
+        """Drop all entries of a map, and their stamps."""
+        found = self.by_name.pop(name, None)
+        if found is None:
+            return
+        self.live_bytes -= sum(
+            len(key) + value_bytes(stored) + ENTRY_OVERHEAD_BYTES
+            for key, stored in found.entries.items()
+        )
+        if found.wan is not None:
+            for key in found.entries:
+                found.wan.entry_cleared(key)
+
+    def drop(self, name: str, key: str) -> None:
+        """Drop an entry, if there is one; its stamp is not touched."""
+        found = self.by_name.get(name)
         if found is not None:
-            self.live_bytes -= sum(
-                len(key) + value_bytes(stored) + ENTRY_OVERHEAD_BYTES
-                for key, stored in found.entries.items()
-            )
+            self._drop(found, name, key)
 
     def _of_name(self, name: str) -> MapData:
         found = self.by_name.get(name)
         if found is None:
-            found = self.by_name[name] = MapData()
+            found = self.by_name[name] = MapData(self._registry.maps.get(name))
         return found
 
     def _store(
@@ -350,7 +425,7 @@ class Maps:
     ) -> None:
         found = self.by_name.get(name)
         if found is None:
-            found = self.by_name[name] = MapData()
+            found = self.by_name[name] = MapData(self._registry.maps.get(name))
         entries, grown = found.entries, value_bytes(stored)
         old = entries.get(key)
         if old is not None:
@@ -363,7 +438,7 @@ class Maps:
         entries[key] = stored
         if found.plain and not deadline_ms and idleness is None:
             return
-        found.plain = False
+        found.track()
         if found.order is not None:
             found.order.access(key, hits)
         if deadline_ms:
@@ -387,6 +462,8 @@ class Maps:
             victim = found.order.victim(spared, lot(place, number))
             if victim is None:
                 return
+            if found.wan is not None:
+                found.wan.forget(victim)
             self._drop(found, name, victim)
 
     def _drop(self, found: MapData, name: str, key: str) -> None:

@@ -49,7 +49,24 @@ from grid_member.engine.state.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+    WanAcknowledge,
+    WanAgree,
+    WanCompare,
+    WanDropQueue,
+    WanMemberState,
+    WanMerge,
+    WanPurge,
 )
+from grid_member.engine.state.wan_layout import (
+    AGREEMENT,
+    CHANGE,
+    MERGE_POLICY,
+    PLACES,
+    PUBLISHER,
+    PUBLISHER_STATE,
+    TRUTH,
+)
+from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
 
 if TYPE_CHECKING:
     from grid_member.engine.state.machine import State
@@ -205,6 +222,24 @@ def _value_bytes(put: SystemPut) -> int:
     return len(put.key) + len(put.value)
 
 
+def _merge_bytes(merge: WanMerge) -> int:
+    change = merge.change
+    texts = len(change.name) + len(change.key) + len(change.content_type or "")
+    return texts + len(change.value) + CLUSTER_ID_BYTES * len(change.passed)
+
+
+def _agreement_bytes(agree: WanAgree) -> int:
+    maps, publishers = agree.agreement.maps, agree.agreement.publishers
+    return 64 * len(publishers) + sum(
+        64 + len(name) + (0 if of is None else sum(map(len, (*of.include, *of.exclude))))
+        for name, of in maps
+    )
+
+
+def _places_bytes(acknowledge: WanAcknowledge) -> int:
+    return sum(32 + len(name) for name, _, _ in acknowledge.places)
+
+
 OPERATIONS: Final = OperationTable(
     OperationSpec(
         MapPut, MAP_PUT, (ENTRY,), lambda state: state.maps.put,
@@ -265,5 +300,30 @@ OPERATIONS: Final = OperationTable(
     ),
     OperationSpec(SystemExpire, 0x32, (), lambda state: state.system.expire, Scope.SYSTEM),
     OperationSpec(MemberGone, 0x40, (BLOB, NUMBER), lambda state: state.member_gone, Scope.MEMBER),
+    OperationSpec(
+        WanAgree, 0x50, (AGREEMENT,), lambda state: state.wan.agree,
+        Scope.DATA, size_bytes=_agreement_bytes,
+    ),
+    OperationSpec(
+        WanMerge, 0x51, (CHANGE, MERGE_POLICY, EVICTION), lambda state: state.wan.merge,
+        Scope.DATA, WhenFull.REFUSED, refused_when_passive=True, size_bytes=_merge_bytes,
+    ),
+    OperationSpec(
+        WanAcknowledge, 0x52, (PUBLISHER, PLACES), lambda state: state.wan.acknowledge,
+        Scope.DATA, size_bytes=_places_bytes,
+    ),
+    OperationSpec(
+        WanMemberState, 0x53, (PUBLISHER, BLOB, PUBLISHER_STATE),
+        lambda state: state.wan.set_member_state, Scope.DATA,
+    ),
+    OperationSpec(
+        WanDropQueue, 0x54, (PUBLISHER, BLOB), lambda state: state.wan.drop_queue, Scope.DATA,
+    ),
+    OperationSpec(
+        WanCompare, 0x55, (PUBLISHER, TEXT, TRUTH), lambda state: state.wan.compare, Scope.DATA,
+    ),
+    OperationSpec(
+        WanPurge, 0x56, (TEXT, NUMBER, TRUTH), lambda state: state.wan.purge, Scope.DATA,
+    ),
 )  # fmt: skip
 """Every operation there is. `Operation` names the same classes, for mypy; a test compares them."""

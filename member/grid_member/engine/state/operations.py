@@ -6,9 +6,18 @@ built in one step and hash and compare as values.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import ClusterState, Eviction, Item, Refused
+from grid_member.engine.wan.changes import Change, MergeResult
+
+if TYPE_CHECKING:
+    from grid_member.engine.wan.agreement import (
+        Agreement,
+        MergePolicy,
+        PublisherName,
+        PublisherState,
+    )
 
 made: Final = tuple.__new__
 """Makes a named tuple as calling its class does, in half the time: for those of every request."""
@@ -167,6 +176,75 @@ class MemberGone(NamedTuple):
     incarnation: int
 
 
+class WanAgree(NamedTuple):
+    """Go by what the members agreed on about WAN replication, unless the state's is as new.
+
+    The outcome is False when it is.
+    """
+
+    agreement: Agreement
+
+
+class WanMerge(NamedTuple):
+    """Merge a change that another cluster sent.
+
+    The outcome is a `MergeResult`, or a `Refused` when the stamp is too far ahead of the log's
+    time, or a queue in which the change would wait is full and refuses writes.
+    """
+
+    change: Change
+    policy: MergePolicy
+    eviction: Eviction | None
+    """As of `MapPutBounded`, by this cluster's configuration of the map."""
+
+
+AcknowledgedPlace: TypeAlias = tuple[str, bytes, int]
+"""A map, a member, and the place up to which the target has what waits in the member's queue."""
+
+
+class WanAcknowledge(NamedTuple):
+    """Take what the target has from queues; a key that changed since then stays."""
+
+    publisher: PublisherName
+    places: tuple[AcknowledgedPlace, ...]
+
+
+class WanMemberState(NamedTuple):
+    """Set what a member does with the changes that it takes in for a publisher.
+
+    The outcome is False when there is no such publisher.
+    """
+
+    publisher: PublisherName
+    member: bytes
+    state: PublisherState
+
+
+class WanDropQueue(NamedTuple):
+    """Drop what waits in a member's queues for a publisher; those maps need a sync then."""
+
+    publisher: PublisherName
+    member: bytes
+
+
+class WanCompare(NamedTuple):
+    """Note that a compare or sync of a map begins, from which on changes are queued, or ends."""
+
+    publisher: PublisherName
+    name: str
+    begin: bool
+
+
+class WanPurge(NamedTuple):
+    """Forget the tombstones of a map up to a stamp, but those that wait in a queue."""
+
+    name: str
+    through: int
+    waited_for: bool
+    """Whether a source may still send an older change of such a key: then the map remembers up to
+    which stamp that is ambiguous. Else no tombstone goes while a publisher needs a sync."""
+
+
 Operation: TypeAlias = (
     MapPut
     | MapPutBounded
@@ -185,8 +263,15 @@ Operation: TypeAlias = (
     | SystemRemove
     | SystemExpire
     | MemberGone
+    | WanAgree
+    | WanMerge
+    | WanAcknowledge
+    | WanMemberState
+    | WanDropQueue
+    | WanCompare
+    | WanPurge
 )
-Outcome: TypeAlias = bool | Item | Refused | None
+Outcome: TypeAlias = bool | Item | MergeResult | Refused | None
 
 
 class Record(NamedTuple):

@@ -6,6 +6,8 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from grid_member.engine.state.snapshot import WanPart, WanSnapshot
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -37,6 +39,7 @@ def merge(snapshots: Sequence[Snapshot]) -> Snapshot:
         },
         maps={name: found for snapshot in snapshots for name, found in snapshot.maps.items()},
         queues={name: found for snapshot in snapshots for name, found in snapshot.queues.items()},
+        wan=_merge_wan([snapshot.wan for snapshot in snapshots]),
     )
 
 
@@ -51,13 +54,41 @@ def split(snapshot: Snapshot, shards: int) -> list[Snapshot]:
             queues={
                 n: found for n, found in snapshot.queues.items() if shard_of(n, shards) == shard
             },
+            wan=snapshot.wan._replace(
+                maps={
+                    n: found
+                    for n, found in snapshot.wan.maps.items()
+                    if shard_of(n, shards) == shard
+                }
+            ),
         )
         for shard in range(shards)
     ]
 
 
 def without_values(snapshot: Snapshot, prefixes: Iterable[str]) -> Snapshot:
-    """Return the snapshot without the system values whose keys begin so."""
+    """Return the snapshot without the system values whose keys begin so, as a backup has it.
+
+    Stamps and tombstones are data and stay. What waits for publishers, and what was agreed on about
+    them, is the cluster's own: what begins as a backup is another cluster.
+    """
     begins = tuple(prefixes)
     system = {key: value for key, value in snapshot.system.items() if not key.startswith(begins)}
-    return replace(snapshot, system=system)
+    wan = snapshot.wan
+    whole = WanPart(wan.whole.clock, None, ())
+    maps = {
+        name: found._replace(marks=found.marks._replace(queues=()), passed={}, queues={})
+        for name, found in wan.maps.items()
+    }
+    return replace(snapshot, system=system, wan=WanSnapshot(whole, maps))
+
+
+def _merge_wan(shards: Sequence[WanSnapshot]) -> WanSnapshot:
+    """Return all replicated maps, and the newest agreement with the states of its members."""
+    newest = max(
+        (shard.whole for shard in shards),
+        key=lambda whole: -1 if whole.agreement is None else whole.agreement.revision,
+    )
+    clock = max(shard.whole.clock for shard in shards)
+    maps = {name: found for shard in shards for name, found in shard.maps.items()}
+    return WanSnapshot(newest._replace(clock=clock), maps)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import ClusterState, EvictionPolicy
     from grid_member.engine.state.stored import InFlightItem, QueuedItem, StoredEntry
+    from grid_member.engine.wan.agreement import Agreement, PublisherName, PublisherState
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
@@ -113,6 +114,61 @@ class ItemPart(NamedTuple):
     """0 when it is not in flight, and in snapshots that did not name it yet."""
 
 
+StateMark: TypeAlias = tuple["PublisherName", bytes, "PublisherState"]
+"""A publisher, a member, and the state that was set."""
+QueueMark: TypeAlias = tuple["PublisherName", bytes, int, int]
+"""A publisher, the member and place of a clear that waits, 0 for none, and the map's gaps."""
+
+
+class WanPart(NamedTuple):
+    """What the state knows of WAN replication as a whole; it comes before all maps."""
+
+    clock: int
+    agreement: Agreement | None
+    states: tuple[StateMark, ...]
+
+
+class WanMapPart(NamedTuple):
+    """A replicated map; it comes before the map's entries."""
+
+    name: str
+    floor: int
+    cleared: int
+    cleared_passed: tuple[bytes, ...]
+    purged: int
+    ambiguous: int
+    received: bool
+    queues: tuple[QueueMark, ...]
+
+
+class StampPart(NamedTuple):
+    """The stamp of an entry, and the clusters that its change has passed."""
+
+    name: str
+    key: str
+    stamp: int
+    passed: tuple[bytes, ...]
+
+
+class TombstonePart(NamedTuple):
+    """The stamp of a removed key, and the clusters that the removal has passed."""
+
+    name: str
+    key: str
+    stamp: int
+    passed: tuple[bytes, ...]
+
+
+class QueuedPart(NamedTuple):
+    """A key in the queue of a publisher and member; those of a queue come in its order."""
+
+    name: str
+    publisher: PublisherName
+    member: bytes
+    key: str
+    place: int
+
+
 Part: TypeAlias = (
     SystemPart
     | RestartStatePart
@@ -121,6 +177,11 @@ Part: TypeAlias = (
     | EntryPart
     | TrackedEntryPart
     | ItemPart
+    | WanPart
+    | WanMapPart
+    | StampPart
+    | TombstonePart
+    | QueuedPart
 )
 
 
@@ -139,6 +200,26 @@ class MapSnapshot(NamedTuple):
     """Every key in the order of eviction, when there is a policy."""
 
 
+class WanMapSnapshot(NamedTuple):
+    """Copies of what a replicated map holds beside its entries."""
+
+    marks: WanMapPart
+    stamps: dict[str, int]
+    tombstones: dict[str, int]
+    passed: dict[str, tuple[bytes, ...]]
+    queues: dict[PublisherName, dict[bytes, dict[str, int]]]
+
+
+class WanSnapshot(NamedTuple):
+    """Copies of all that a state holds for WAN replication."""
+
+    whole: WanPart
+    maps: dict[str, WanMapSnapshot]
+
+
+NO_WAN: Final = WanSnapshot(WanPart(0, None, ()), {})
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Shallow copies of everything a state holds."""
@@ -152,6 +233,7 @@ class Snapshot:
     members: dict[bytes, MemberMark]
     maps: dict[str, MapSnapshot]
     queues: dict[str, tuple[list[QueuedItem], list[InFlightItem]]]
+    wan: WanSnapshot
 
 
 def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:
@@ -167,14 +249,27 @@ def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:
         yield SystemValuePart(key, *snapshot.system[key])
     for member in _maybe_sorted(snapshot.members, ordered=ordered):
         yield MemberPart(member, snapshot.members[member])
+    wan = snapshot.wan
+    if wan != NO_WAN:
+        yield wan.whole
+    replicated = _maybe_sorted(wan.maps, ordered=ordered)
+    for name in replicated:
+        yield wan.maps[name].marks
     for name in _maybe_sorted(snapshot.maps, ordered=ordered):
         yield from _entries(name, snapshot.maps[name])
+    for name in replicated:
+        yield from _replicated(name, wan.maps[name], ordered=ordered)
     for name in _maybe_sorted(snapshot.queues, ordered=ordered):
-        items, in_flight = snapshot.queues[name]
-        for item in items:
-            yield ItemPart(name, *item, None, 0)
-        for item, taker, take_id in sorted(in_flight, key=_item_id) if ordered else in_flight:
-            yield ItemPart(name, *item, taker, take_id)
+        yield from _items(name, *snapshot.queues[name], ordered=ordered)
+
+
+def _items(
+    name: str, items: list[QueuedItem], in_flight: list[InFlightItem], *, ordered: bool
+) -> Iterator[ItemPart]:
+    for item in items:
+        yield ItemPart(name, *item, None, 0)
+    for item, taker, take_id in sorted(in_flight, key=_item_id) if ordered else in_flight:
+        yield ItemPart(name, *item, taker, take_id)
 
 
 def _entries(name: str, found: MapSnapshot) -> Iterator[EntryPart | TrackedEntryPart]:
@@ -190,6 +285,20 @@ def _entries(name: str, found: MapSnapshot) -> Iterator[EntryPart | TrackedEntry
                 yield TrackedEntryPart(
                     name, key, value, content_type, deadline_ms, idle_ms, accessed_ms, policy, hits
                 )
+
+
+def _replicated(
+    name: str, found: WanMapSnapshot, *, ordered: bool
+) -> Iterator[StampPart | TombstonePart | QueuedPart]:
+    _, stamps, tombstones, passed, queues = found
+    for key, stamp in stamps.items():
+        yield StampPart(name, key, stamp, passed.get(key, ()))
+    for key, stamp in tombstones.items():
+        yield TombstonePart(name, key, stamp, passed.get(key, ()))
+    for publisher, by_member in queues.items():
+        for member in _maybe_sorted(by_member, ordered=ordered):
+            for key, place in by_member[member].items():
+                yield QueuedPart(name, publisher, member, key, place)
 
 
 def _item_id(item: InFlightItem) -> int:

@@ -7,7 +7,11 @@ applied the same records hold the same stamps and queues.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+WAN_CLUSTER_VERSION: Final = (0, 2)
+"""Major and minor number of the cluster version from which on members may propose an operation of
+WAN replication: members of an older one cannot read the record."""
 
 
 class PublisherState(enum.Enum):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+CLUSTER_ID_BYTES: Final = 16
+MAX_PASSED: Final = 16
+"""Clusters that a change says it has passed; of more it names the last ones."""
 
 
 class ChangeKind(enum.IntEnum):
@@ -12,6 +16,21 @@ class ChangeKind(enum.IntEnum):
     PUT = 1
     REMOVAL = 2
     CLEAR = 3
+
+
+class MergeResult(enum.Enum):
+    """What became of a change that came from another cluster."""
+
+    TAKEN = "taken"
+    UNCHANGED = "unchanged"
+    """The cluster has it already."""
+    OLDER = "older"
+    """What the cluster has counts by the map's merge policy."""
+    AMBIGUOUS = "ambiguous"
+    """It was taken, though it may be older than a removal whose tombstone was purged by time or
+    number: the map counts it."""
+    LOOPED = "looped"
+    """The change has passed this cluster before."""
 
 
 class Change(NamedTuple):

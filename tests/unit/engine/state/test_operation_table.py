@@ -45,6 +45,7 @@ from grid_member.engine.state.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+    WanMerge,
 )
 
 if TYPE_CHECKING:
@@ -151,12 +152,12 @@ def test_layouts_have_the_fields_of_their_operations() -> None:
 
 
 def test_what_is_refused_taken_and_sent_again() -> None:
-    growing = {MapPut, MapPutBounded, MapTouch, QueueOffer}
+    growing = {MapPut, MapPutBounded, MapTouch, QueueOffer, WanMerge}
     assert growing == OPERATIONS.growing
     assert {SystemPut} == OPERATIONS.notes
     assert set(get_args(Operation)) - growing - {SystemPut, SystemRemove} == OPERATIONS.sent_again
     assert OPERATIONS.refused_when_passive == {
-        *(MapPut, MapPutBounded, MapRemove, MapClear, QueueOffer, QueueTake)
+        *(MapPut, MapPutBounded, MapRemove, MapClear, QueueOffer, QueueTake, WanMerge)
     }
     system = {ClusterStateChange, TransientStateChange, SystemPut, SystemRemove, SystemExpire}
     assert system == OPERATIONS.of_system

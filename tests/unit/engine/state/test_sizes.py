@@ -9,6 +9,7 @@ from grid_member.engine.state.maps import ENTRY_OVERHEAD_BYTES, Maps, key_bytes
 from grid_member.engine.state.operations import MapPut, MapPutBounded, MapRemove
 from grid_member.engine.state.snapshot import EntryPart
 from grid_member.engine.state.stored import value_bytes
+from grid_member.engine.wan.registry import Registry
 
 KEYS = st.sampled_from(["a", "bc", "ü", "long key"])
 VALUES = st.binary(max_size=5)
@@ -17,7 +18,7 @@ TYPES = st.sampled_from([None, "text/plain"])
 
 @given(st.lists(st.tuples(st.integers(0, 4), KEYS, VALUES, TYPES), max_size=40))
 def test_sizes_are_those_of_what_is_there(steps: list[tuple[int, str, bytes, str | None]]) -> None:
-    maps = Maps()
+    maps = Maps(Registry())
     for way, key, value, content_type in steps:
         match way:
             case 0:

@@ -1,0 +1,406 @@
+"""WAN replication in a state machine: what clients and other clusters change, and what waits.
+
+`Registry` has the stamps, tombstones and queues of all maps; the entries are in `Maps`. Here the
+changes of other clusters meet the entries, and a sender reads what a publisher has not sent yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.state.snapshot import (
+    EntryPart,
+    Idleness,
+    QueuedPart,
+    StampPart,
+    TombstonePart,
+    WanMapPart,
+    WanMapSnapshot,
+    WanPart,
+    WanSnapshot,
+)
+from grid_member.engine.wan.agreement import MergePolicy, PublisherName, PublisherState
+from grid_member.engine.wan.changes import (
+    MAX_PASSED,
+    Change,
+    ChangeKind,
+    MergeResult,
+    QueuedChange,
+)
+from grid_member.engine.wan.merging import known_entry, known_removal, merge_result
+from grid_member.engine.wan.publisher_queue import NEEDS_COMPARE
+from grid_member.engine.wan.stamps import last_stamp
+
+if TYPE_CHECKING:
+    from grid_member.engine.state.maps import Maps
+    from grid_member.engine.state.operations import (
+        WanAcknowledge,
+        WanAgree,
+        WanCompare,
+        WanDropQueue,
+        WanMemberState,
+        WanMerge,
+        WanPurge,
+    )
+    from grid_member.engine.wan.agreement import Agreement
+    from grid_member.engine.wan.map_wan import MapWan
+    from grid_member.engine.wan.merging import Known
+    from grid_member.engine.wan.registry import Registry
+
+_NOT_AGREED = Refused(
+    Reason.UNAVAILABLE, "the members have not agreed on WAN replication yet: try again"
+)
+_AHEAD = Refused(
+    Reason.CLOCK_AHEAD,
+    "the change is from a clock further ahead than wan.max-clock-ahead-seconds: set the clocks",
+)
+
+
+class Wan:
+    """The part of a state that WAN replication is about."""
+
+    def __init__(self, registry: Registry, maps: Maps) -> None:
+        self._registry = registry
+        self._maps = maps
+
+    # Reads
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What the members agreed on; None before they have."""
+        return self._registry.agreement
+
+    @property
+    def clock(self) -> int:
+        """The greatest stamp of all changes that were applied."""
+        return self._registry.clock
+
+    @property
+    def live_bytes(self) -> int:
+        """What stamps, tombstones and queues take in a snapshot, about."""
+        return self._registry.shared.live_bytes
+
+    @property
+    def maps(self) -> dict[str, MapWan]:
+        """The replicated maps, with or without entries."""
+        return self._registry.maps
+
+    def member_state(self, publisher: PublisherName, member: bytes) -> PublisherState:
+        """Return what a member does with the changes that it takes in for a publisher.
+
+        Raises:
+            KeyError: the members have not agreed on the publisher.
+        """
+        return self._registry.targets[publisher].state(member)
+
+    def queued_members(self, publisher: PublisherName, map_name: str) -> list[bytes]:
+        """Return the members in whose queue any change of the map waits."""
+        found = self._registry.maps.get(map_name)
+        queue = None if found is None else found.queues.get(publisher)
+        return [] if queue is None else queue.members()
+
+    def queue_sizes(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
+        """Return how many keys wait, by map and member; the clear of a map counts as one."""
+        return {
+            (name, member): queue.size(member)
+            for name, found in self._registry.maps.items()
+            if (queue := found.queues.get(publisher)) is not None
+            for member in queue.members()
+        }
+
+    def comparing(self, publisher: PublisherName) -> set[str]:
+        """Return the maps of which nothing is queued, since a queue was full.
+
+        They have to be compared with the target; `WanCompare` begins that.
+        """
+        return self._with_gap(publisher, NEEDS_COMPARE)
+
+    def unsynced(self, publisher: PublisherName) -> set[str]:
+        """Return the maps of which the target may miss changes that are in no queue.
+
+        They are those of `comparing`, those that need a sync, and those of which one is under way.
+        """
+        return self._with_gap(publisher, -1)
+
+    def read_queue(
+        self,
+        publisher: PublisherName,
+        map_name: str,
+        member: bytes,
+        after_place: int,
+        limit: int,
+        max_bytes: int,
+        now_ms: int,
+    ) -> list[QueuedChange]:
+        """Return changes that wait in a member's queue, as they are now, in the order of places.
+
+        Args:
+            publisher: sends them.
+            map_name: their map.
+            member: took them in.
+            after_place: those up to this place are left out; 0 leaves out none.
+            limit: changes at most.
+            max_bytes: bytes of keys and values after which there is no further one.
+            now_ms: the log's time; what has ended by then is a removal.
+        """
+        found = self._registry.maps.get(map_name)
+        queue = None if found is None else found.queues.get(publisher)
+        if found is None or queue is None:
+            return []
+        changes: list[QueuedChange] = []
+        size_bytes = 0
+        clear_place = queue.clear_place if queue.clear_member == member else 0
+        for key, place in queue.after(member, after_place):
+            if len(changes) >= limit or (changes and size_bytes >= max_bytes):
+                return changes
+            if after_place < clear_place < place:
+                changes.append(QueuedChange(clear_place, self._clear(map_name, found)))
+                clear_place = 0
+                if len(changes) >= limit:
+                    return changes
+            change = self.change(map_name, key, now_ms)
+            if change is not None:
+                size_bytes += len(key) + len(change.value)
+                changes.append(QueuedChange(place, change))
+        if clear_place > after_place and len(changes) < limit:
+            changes.append(QueuedChange(clear_place, self._clear(map_name, found)))
+        return changes
+
+    def change(self, map_name: str, key: str, now_ms: int) -> Change | None:
+        """Return the last change of a key of a replicated map, None when nothing is known of it."""
+        found = self._registry.maps.get(map_name)
+        if found is None:
+            return None
+        passed = self._passed_here(found.passed.get(key, ()))
+        of_map = self._maps.by_name.get(map_name)
+        stored = None if of_map is None else of_map.entries.get(key)
+        if of_map is None or stored is None:
+            stamp = found.tombstones.get(key, 0)
+            if not stamp:
+                return None
+            return Change(map_name, ChangeKind.REMOVAL, key, stamp, b"", None, 0, 0, passed)
+        stamp = found.stamp(key)
+        deadline_ms = of_map.deadlines.get(key, 0)
+        if deadline_ms and deadline_ms <= now_ms:
+            return Change(map_name, ChangeKind.REMOVAL, key, stamp, b"", None, 0, 0, passed)
+        value, content_type = (stored, None) if isinstance(stored, bytes) else stored
+        idleness = of_map.idle.get(key)
+        idle_ms = 0 if idleness is None else idleness.idle_ms
+        return Change(
+            map_name, ChangeKind.PUT, key, stamp, value, content_type, deadline_ms, idle_ms, passed
+        )
+
+    # Snapshots
+
+    def snapshot(self) -> WanSnapshot:
+        """Return copies of everything that a snapshot keeps."""
+        registry = self._registry
+        states = tuple(
+            (name, member, target.states[member])
+            for name, target in registry.targets.items()
+            for member in sorted(target.states)
+        )
+        whole = WanPart(registry.clock, registry.agreement, states)
+        return WanSnapshot(whole, {name: _copy(name, of) for name, of in registry.maps.items()})
+
+    def load(self, part: WanPart | WanMapPart | StampPart | TombstonePart | QueuedPart) -> None:
+        """Add a part of a snapshot."""
+        registry = self._registry
+        if isinstance(part, StampPart):
+            registry.maps[part.name].load_stamp(part.key, part.stamp, part.passed)
+        elif isinstance(part, TombstonePart):
+            registry.maps[part.name].load_tombstone(part.key, part.stamp, part.passed)
+        elif isinstance(part, QueuedPart):
+            queue = registry.maps[part.name].queues[part.publisher]
+            queue.load(part.key, part.member, part.place)
+        elif isinstance(part, WanPart):
+            registry.restore(*part)
+        else:
+            found = registry.begin(part.name)
+            found.floor, found.cleared, found.cleared_passed = part[1:4]
+            found.purged, found.ambiguous, found.received = part[4:7]
+            for publisher, member, place, gaps in part.queues:
+                queue = found.queues[publisher]
+                queue.clear_member, queue.clear_place, queue.gaps = member, place, gaps
+
+    # Applying: operation, member, place, now_ms
+
+    def agree(self, operation: WanAgree, member: bytes, place: int, now_ms: int) -> bool:
+        """Go by an agreement, unless it is no newer."""
+        maps = self._maps.by_name
+        if not self._registry.agree(operation.agreement, maps.keys(), now_ms):
+            return False
+        for name, found in maps.items():
+            found.replicate(self._registry.maps.get(name))
+        return True
+
+    def set_member_state(
+        self, operation: WanMemberState, member: bytes, place: int, now_ms: int
+    ) -> bool:
+        """Set a member's state, if there is such a publisher."""
+        target = self._registry.targets.get(operation.publisher)
+        if target is None:
+            return False
+        target.states[operation.member] = operation.state
+        return True
+
+    def acknowledge(
+        self, operation: WanAcknowledge, member: bytes, place: int, now_ms: int
+    ) -> None:
+        """Take what the target has from queues."""
+        for name, of, up_to in operation.places:
+            found = self._registry.maps.get(name)
+            if found is not None:
+                found.acknowledge(operation.publisher, of, up_to)
+
+    def drop_queue(self, operation: WanDropQueue, member: bytes, place: int, now_ms: int) -> None:
+        """Drop a member's queues."""
+        for found in self._registry.maps.values():
+            found.drop_queue(operation.publisher, operation.member)
+
+    def compare(self, operation: WanCompare, member: bytes, place: int, now_ms: int) -> None:
+        """Begin or end a compare, if the map and the publisher are there."""
+        found = self._registry.maps.get(operation.name)
+        queue = None if found is None else found.queues.get(operation.publisher)
+        if queue is not None:
+            queue.compare(begin=operation.begin)
+
+    def purge(self, operation: WanPurge, member: bytes, place: int, now_ms: int) -> None:
+        """Forget tombstones."""
+        found = self._registry.maps.get(operation.name)
+        if found is not None:
+            found.purge(operation.through, waited_for=operation.waited_for)
+
+    def merge(
+        self, operation: WanMerge, member: bytes, place: int, now_ms: int
+    ) -> MergeResult | Refused:
+        """Take a change of another cluster, unless what the map has counts."""
+        change, policy, _ = operation
+        registry, agreement = self._registry, self._registry.agreement
+        if agreement is None:
+            return _NOT_AGREED
+        if agreement.cluster_id in change.passed:
+            return MergeResult.LOOPED
+        if change.stamp > last_stamp(now_ms + agreement.max_clock_ahead_ms):
+            return _AHEAD
+        found = registry.of(change.name) or self._begin(change.name, now_ms)
+        if change.kind is not ChangeKind.CLEAR:
+            refused = found.refusal(change.key, member, change.passed)
+            if refused is not None:
+                return refused
+        found.received = True
+        registry.clock = max(registry.clock, change.stamp)
+        if change.kind is ChangeKind.CLEAR:
+            return self._merge_clear(change, policy, found, member, place)
+        if change.kind is ChangeKind.PUT and 0 < change.deadline_ms <= now_ms:
+            change = change._replace(kind=ChangeKind.REMOVAL, value=b"", content_type=None)
+        return self._merge_key(operation._replace(change=change), found, member, place, now_ms)
+
+    def _merge_key(
+        self, operation: WanMerge, found: MapWan, member: bytes, place: int, now_ms: int
+    ) -> MergeResult:
+        change, policy, eviction = operation
+        name, kind, key, stamp = change.name, change.kind, change.key, change.stamp
+        cleared = found.cleared
+        if policy is MergePolicy.PASS_THROUGH:
+            cleared = found.cleared_for_all
+        if stamp <= cleared:
+            return MergeResult.OLDER
+        known = self._known(name, key, found)
+        result = merge_result(change, policy, known)
+        if result is not MergeResult.TAKEN:
+            return result
+        if kind is ChangeKind.REMOVAL:
+            found.remove(key, stamp, member, place, change.passed)
+            self._maps.drop(name, key)
+            return result
+        found.put(key, stamp, member, place, change.passed)
+        entry = EntryPart(name, key, change.value, change.content_type, change.deadline_ms)
+        idleness = Idleness(change.idle_ms, now_ms) if change.idle_ms else None
+        self._maps.store_bounded(entry, idleness, eviction, place)
+        if known is None and found.counts_as_ambiguous(stamp):
+            found.ambiguous += 1
+            return MergeResult.AMBIGUOUS
+        return result
+
+    def _merge_clear(
+        self, change: Change, policy: MergePolicy, found: MapWan, member: bytes, place: int
+    ) -> MergeResult:
+        name, stamp = change.name, change.stamp
+        if stamp <= found.cleared:
+            return MergeResult.UNCHANGED if stamp == found.cleared else MergeResult.OLDER
+        if policy is MergePolicy.PUT_IF_ABSENT:
+            return MergeResult.OLDER
+        of_map = self._maps.by_name.get(name)
+        if of_map is not None:
+            old = [
+                key
+                for key in of_map.entries
+                if found.stamp(key) <= stamp and found.filter.includes(key)
+            ]
+            if len(old) == len(of_map.entries):
+                self._maps.drop_all(name)
+            else:
+                for key in old:
+                    found.entry_cleared(key)
+                    self._maps.drop(name, key)
+        found.clear(stamp, member, place, change.passed)
+        return MergeResult.TAKEN
+
+    def _begin(self, name: str, now_ms: int) -> MapWan:
+        """Begin to replicate a map that no reference names: another cluster sends its changes."""
+        self._registry.tick(now_ms)
+        found = self._registry.begin(name)
+        of_map = self._maps.by_name.get(name)
+        if of_map is not None:
+            of_map.replicate(found)
+        return found
+
+    def _known(self, name: str, key: str, found: MapWan) -> Known | None:
+        of_map = self._maps.by_name.get(name)
+        stored = None if of_map is None else of_map.entries.get(key)
+        by_wan = key in found.passed
+        if of_map is not None and stored is not None:
+            value, content_type = (stored, None) if isinstance(stored, bytes) else stored
+            deadline_ms = of_map.deadlines.get(key, 0)
+            return known_entry(found.stamp(key), value, content_type, deadline_ms, by_wan=by_wan)
+        stamp = found.tombstones.get(key, 0)
+        return known_removal(stamp, by_wan=by_wan) if stamp else None
+
+    def _clear(self, name: str, found: MapWan) -> Change:
+        passed = self._passed_here(found.cleared_passed)
+        return Change(name, ChangeKind.CLEAR, "", found.cleared, b"", None, 0, 0, passed)
+
+    def _passed_here(self, passed: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Return the clusters that a change has passed when it leaves this one."""
+        agreement = self._registry.agreement
+        own = () if agreement is None else (agreement.cluster_id,)
+        return (*passed, *own)[-MAX_PASSED:]
+
+    def _with_gap(self, publisher: PublisherName, gap: int) -> set[str]:
+        return {
+            name
+            for name, found in self._registry.maps.items()
+            if (queue := found.queues.get(publisher)) is not None and queue.gaps & gap
+        }
+
+
+def _copy(name: str, found: MapWan) -> WanMapSnapshot:
+    marks = tuple(
+        (publisher, queue.clear_member, queue.clear_place, queue.gaps)
+        for publisher, queue in found.queues.items()
+    )
+    return WanMapSnapshot(
+        WanMapPart(
+            name, found.floor, found.cleared, found.cleared_passed, found.purged, found.ambiguous,
+            found.received, marks,
+        ),
+        found.stamps.copy(),
+        found.tombstones.copy(),
+        found.passed.copy(),
+        {
+            publisher: {member: keys.copy() for member, keys in queue.by_member.items()}
+            for publisher, queue in found.queues.items()
+        },
+    )  # fmt: skip

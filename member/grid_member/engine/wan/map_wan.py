@@ -1,0 +1,286 @@
+"""What a replicated map holds beside its entries: stamps, tombstones and queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.engine.wan.agreement import MergePolicy
+from grid_member.engine.wan.key_filter import KeyFilter
+from grid_member.engine.wan.publisher_queue import COMPARING, NEEDS_COMPARE, NEEDS_SYNC
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import Refused
+    from grid_member.engine.wan.agreement import MapReference, PublisherName
+    from grid_member.engine.wan.publisher_queue import PublisherQueue, Shared
+
+STAMP_OVERHEAD_BYTES: Final = 48
+"""What a stamp or tombstone costs in a snapshot beyond the key, about."""
+MAP_BYTES: Final = 128
+"""What a map without any costs there, about."""
+EXCESS_STEP: Final = 1024
+"""Tombstones by which a map exceeds its limit before it looks again for one that may go."""
+_OPEN: Final = NEEDS_SYNC | NEEDS_COMPARE | COMPARING
+Passed: TypeAlias = tuple[bytes, ...]
+
+
+class MapWan:
+    """A map's part of WAN replication. It stays when the map has no entry any more."""
+
+    __slots__ = (
+        "_shared",
+        "ambiguous",
+        "cleared",
+        "cleared_passed",
+        "filter",
+        "floor",
+        "passed",
+        "purged",
+        "queues",
+        "received",
+        "reference",
+        "stamps",
+        "tombstones",
+    )  # fmt: skip
+
+    def __init__(self, floor: int, shared: Shared) -> None:
+        """Begin with a map whose entries, if there are any, are as old as the floor."""
+        self._shared = shared
+        self.reference: MapReference | None = None
+        self.filter = KeyFilter(None)
+        self.floor = floor
+        """The stamp of an entry without one: the clock when the map began to be replicated."""
+        self.cleared = 0
+        """The stamp of the last clear: a change that is not newer is over, whenever it comes."""
+        self.cleared_passed: Passed = ()
+        self.purged = 0
+        """The newest stamp of a tombstone that was purged by time or number."""
+        self.ambiguous = 0
+        """Entries taken that may be older than a removal whose tombstone was purged so."""
+        self.received = False
+        """Whether another cluster ever sent a change of the map."""
+        self.stamps: dict[str, int] = {}
+        self.tombstones: dict[str, int] = {}
+        """The stamps of removed keys, in the order of the removals."""
+        self.passed: dict[str, Passed] = {}
+        """The clusters that the last change of a key has passed, while a queue or the policy needs
+        them; nothing for a change that came from a client."""
+        self.queues: dict[PublisherName, PublisherQueue] = {}
+        shared.live_bytes += MAP_BYTES
+
+    # Reads
+
+    def refusal(self, key: str, member: bytes, passed: Passed = ()) -> Refused | None:
+        """Return why a change of the key that the member takes in cannot be stored."""
+        if not self._publishes(passed):
+            return None
+        for queue in self.queues.values():
+            refused = queue.refusal(key, member)
+            if refused is not None and self.filter.includes(key):
+                return refused
+        return None
+
+    def stamp(self, key: str) -> int:
+        """Return the stamp of an entry that is there."""
+        return self.stamps.get(key, self.floor)
+
+    @property
+    def cleared_for_all(self) -> int:
+        """The stamp of the last clear, 0 when a client of this cluster made it.
+
+        For a policy by which a change of another cluster overrules those of clients.
+        """
+        return self.cleared if self.cleared_passed else 0
+
+    def counts_as_ambiguous(self, stamp: int) -> bool:
+        """Tell whether an unknown key may have been removed later than at the stamp."""
+        return stamp <= self.purged
+
+    @property
+    def waits(self) -> bool:
+        """Whether any publisher misses changes that are in no queue."""
+        return any(queue.gaps & _OPEN for queue in self.queues.values())
+
+    # Changes
+
+    def put(self, key: str, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
+        """Note that the entry was put."""
+        tombstones = self.tombstones
+        if tombstones and tombstones.pop(key, 0):
+            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
+        if key not in self.stamps:
+            self._shared.live_bytes += STAMP_OVERHEAD_BYTES + len(key)
+        self.stamps[key] = stamp
+        self._publish(key, member, place, passed)
+
+    def remove(self, key: str, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
+        """Note that the key was removed, though there may have been no entry."""
+        self._bury(key, stamp)
+        self._publish(key, member, place, passed)
+
+    def expire(self, key: str) -> None:
+        """Note that the entry's time to live is over: it was removed by the change that put it."""
+        self._bury(key, self.stamp(key))
+
+    def forget(self, key: str) -> None:
+        """Note that the entry went idle or was evicted, which stays in this cluster."""
+        self._take_stamp(key)
+        self.passed.pop(key, None)
+        for queue in self.queues.values():
+            queue.forget(key)
+
+    def clear(self, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
+        """Note that all that is not newer is gone; the caller has removed the entries."""
+        self.cleared, self.cleared_passed = stamp, passed
+        for key in [key for key, at in self.tombstones.items() if at <= stamp]:
+            del self.tombstones[key]
+            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
+        newer = {*self.stamps, *self.tombstones}
+        for queue in self.queues.values():
+            if self._publishes(passed):
+                self._queue_clear(queue, newer, member, place)
+            else:
+                for key in _queued(queue):
+                    if key not in newer:
+                        queue.forget(key)
+        for key in [key for key in self.passed if key not in newer]:
+            del self.passed[key]
+
+    def entry_cleared(self, key: str) -> None:
+        """Note that a clear has removed the entry."""
+        self._take_stamp(key)
+
+    # Queues
+
+    def acknowledge(self, publisher: PublisherName, member: bytes, place: int) -> None:
+        """Take what the target has from the member's queue."""
+        queue = self.queues.get(publisher)
+        if queue is not None:
+            self._release(queue.acknowledge(member, place))
+
+    def drop_queue(self, publisher: PublisherName, member: bytes) -> None:
+        """Drop the member's queue: the map needs a sync if anything waited in it."""
+        queue = self.queues.get(publisher)
+        if queue is not None:
+            self._release(queue.drop_queue(member))
+
+    def drop_publisher(self, publisher: PublisherName) -> None:
+        """Drop all queues of a publisher that is no more."""
+        queue = self.queues.pop(publisher)
+        keys = _queued(queue)
+        queue.empty()
+        self._release(keys)
+
+    # Tombstones
+
+    def purge(self, through: int, *, waited_for: bool) -> None:
+        """Forget the tombstones up to a stamp, but those that wait in a queue.
+
+        Args:
+            through: the stamp.
+            waited_for: whether a source may still have an older change of such a key; else each is
+                known to have sent all of them, and only publishers that compare need tombstones.
+        """
+        if not waited_for and self.waits:
+            return
+        old = [key for key, stamp in self.tombstones.items() if stamp <= through]
+        self._forget_tombstones(old, len(old), waited_for=waited_for)
+
+    def close(self) -> None:
+        """Count nothing of this map any more."""
+        for publisher in list(self.queues):
+            self.drop_publisher(publisher)
+        kept = (*self.stamps, *self.tombstones)
+        self._shared.live_bytes -= MAP_BYTES + sum(STAMP_OVERHEAD_BYTES + len(key) for key in kept)
+
+    # Snapshots
+
+    def load_stamp(self, key: str, stamp: int, passed: Passed) -> None:
+        """Add the stamp of an entry."""
+        self.stamps[key] = stamp
+        self._load(key, passed)
+
+    def load_tombstone(self, key: str, stamp: int, passed: Passed) -> None:
+        """Add a tombstone, behind those that were added before."""
+        self.tombstones[key] = stamp
+        self._load(key, passed)
+
+    def _load(self, key: str, passed: Passed) -> None:
+        self._shared.live_bytes += STAMP_OVERHEAD_BYTES + len(key)
+        if passed:
+            self.passed[key] = passed
+
+    def _publishes(self, passed: Passed) -> bool:
+        return not passed or (self.reference is not None and self.reference.republishing)
+
+    def _publish(self, key: str, member: bytes, place: int, passed: Passed) -> None:
+        if not self._publishes(passed) or not self.filter.includes(key):
+            for queue in self.queues.values():
+                queue.forget(key)
+        else:
+            for queue in self.queues.values():
+                queue.queue(key, member, place)
+        if passed and self._needs_passed(key):
+            self.passed[key] = passed
+        elif self.passed:
+            self.passed.pop(key, None)
+
+    def _needs_passed(self, key: str) -> bool:
+        reference = self.reference
+        if reference is not None and reference.policy is MergePolicy.PASS_THROUGH:
+            return True
+        return any(queue.has(key) for queue in self.queues.values())
+
+    def _release(self, keys: list[str]) -> None:
+        """Forget what only the queues needed to know about keys that were taken from one."""
+        if self.passed:
+            for key in keys:
+                if key in self.passed and not self._needs_passed(key):
+                    del self.passed[key]
+
+    def _queue_clear(
+        self, queue: PublisherQueue, newer: set[str], member: bytes, place: int
+    ) -> None:
+        """Queue a clear before the keys that are newer than it."""
+        kept = [
+            (of, key, at)
+            for of, keys in queue.by_member.items()
+            for key, at in keys.items()
+            if key in newer
+        ]
+        queue.queue_clear(member, place)
+        for of, key, at in kept:
+            queue.load(key, of, at)
+
+    def _bury(self, key: str, stamp: int) -> None:
+        self._take_stamp(key)
+        tombstones = self.tombstones
+        if not tombstones.pop(key, 0):
+            self._shared.live_bytes += STAMP_OVERHEAD_BYTES + len(key)
+        tombstones[key] = stamp
+        limit = self._shared.max_tombstones
+        excess = len(tombstones) - limit
+        if excess > 0 and excess % EXCESS_STEP == 1:
+            oldest = [one for one in tombstones if one != key]
+            self._forget_tombstones(oldest, excess + limit // 16, waited_for=True)
+
+    def _take_stamp(self, key: str) -> None:
+        if self.stamps.pop(key, 0):
+            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
+
+    def _forget_tombstones(self, keys: list[str], most: int, *, waited_for: bool) -> None:
+        """Forget tombstones, as many as may be, but those that wait in a queue."""
+        for key in keys:
+            if not most:
+                return
+            if any(queue.has(key) for queue in self.queues.values()):
+                continue
+            most -= 1
+            stamp = self.tombstones.pop(key)
+            self.passed.pop(key, None)
+            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
+            if waited_for:
+                self.purged = max(self.purged, stamp)
+
+
+def _queued(queue: PublisherQueue) -> list[str]:
+    return [key for keys in queue.by_member.values() for key in keys]

@@ -1,0 +1,215 @@
+"""The keys of one map that wait for one publisher.
+
+Each member has a queue of the keys that it took in, in the order of the log. A key is in the queue
+of the member that changed it last, and in no other. What does not fit turns into a gap: a compare
+of the map with the target finds what is missing, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.wan.agreement import PublisherState, WhenQueueFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grid_member.engine.wan.agreement import AgreedPublisher
+
+QUEUED_OVERHEAD_BYTES: Final = 64
+"""What a queued key costs in a snapshot beyond the key, about."""
+MAX_TOMBSTONES: Final = 1_000_000
+"""Of one map, until something else is agreed on."""
+NEEDS_SYNC: Final = 1
+"""A gap: changes were not queued, since their member was STOPPED or its queue was dropped."""
+NEEDS_COMPARE: Final = 2
+"""A gap: a queue was full. Nothing is queued until a compare begins."""
+COMPARING: Final = 4
+"""A gap: a sync or compare is under way, which closes the gaps there were when it began."""
+
+
+class Shared:
+    """What the replicated maps of a state share."""
+
+    __slots__ = ("live_bytes", "max_tombstones")
+
+    def __init__(self) -> None:
+        self.live_bytes = 0
+        """Of stamps, tombstones and queues, as in a snapshot, about."""
+        self.max_tombstones = MAX_TOMBSTONES
+        """Of one map."""
+
+
+class Target:
+    """A publisher as the maps of a state know it."""
+
+    __slots__ = ("agreed", "refusal", "states")
+
+    def __init__(self, agreed: AgreedPublisher) -> None:
+        """Make a publisher, all members of which are in its initial state."""
+        self.agreed = agreed
+        self.states: dict[bytes, PublisherState] = {}
+        name = agreed.name
+        self.refusal = Refused(
+            Reason.OVERLOADED,
+            f"WAN replication {name.replication}/{name.publisher} is full: nothing was stored",
+        )
+
+    def state(self, member: bytes) -> PublisherState:
+        """Return the state of a member's publisher."""
+        return self.states.get(member, self.agreed.initial_state)
+
+    def refuses(self, member: bytes) -> bool:
+        """Tell whether a member's full queue refuses writes."""
+        when_full = self.agreed.when_full
+        if when_full is WhenQueueFull.DISCARD_AFTER_MUTATION:
+            return False
+        state = self.state(member)
+        if when_full is WhenQueueFull.THROW_EXCEPTION:
+            return state is not PublisherState.STOPPED
+        return state is PublisherState.REPLICATING
+
+
+class PublisherQueue:
+    """What waits of one map for one publisher."""
+
+    __slots__ = ("_shared", "by_member", "clear_member", "clear_place", "gaps", "target")
+
+    def __init__(self, target: Target, shared: Shared) -> None:
+        self.target = target
+        self._shared = shared
+        self.by_member: dict[bytes, dict[str, int]] = {}
+        """The place of each key in the log, in the order of places. No dictionary is empty."""
+        self.clear_member = b""
+        """The member whose queue has a clear of the map; empty when no clear waits."""
+        self.clear_place = 0
+        self.gaps = 0
+
+    def has(self, key: str) -> bool:
+        """Tell whether the key waits."""
+        return any(key in keys for keys in self.by_member.values())
+
+    def refusal(self, key: str, member: bytes) -> Refused | None:
+        """Return why a change of the key that the member takes in cannot be stored."""
+        keys = self.by_member.get(member)
+        target = self.target
+        if keys is None or len(keys) < target.agreed.queue_capacity or key in keys:
+            return None
+        if self.gaps & NEEDS_COMPARE or not target.refuses(member):
+            return None
+        return target.refusal
+
+    def queue(self, key: str, member: bytes, place: int) -> None:
+        """Let the key wait in the member's queue alone, behind all others."""
+        own = self.by_member.get(member)
+        if own is None or own.pop(key, 0) == 0:
+            self.forget(key)
+        else:
+            self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
+        target = self.target
+        if target.state(member) is PublisherState.STOPPED:
+            self.gaps |= NEEDS_SYNC
+            if own is not None and not own:
+                del self.by_member[member]
+            return
+        if self.gaps & NEEDS_COMPARE:
+            return
+        if own is None:
+            own = self.by_member[member] = {}
+        elif len(own) >= target.agreed.queue_capacity:
+            self.empty()
+            self.gaps |= NEEDS_COMPARE
+            return
+        own[key] = place
+        self._shared.live_bytes += QUEUED_OVERHEAD_BYTES + len(key)
+
+    def queue_clear(self, member: bytes, place: int) -> None:
+        """Let a clear of the map wait in the member's queue; no key waits any more."""
+        self.empty()
+        if self.target.state(member) is PublisherState.STOPPED:
+            self.gaps |= NEEDS_SYNC
+        elif not self.gaps & NEEDS_COMPARE:
+            self.clear_member, self.clear_place = member, place
+
+    def load(self, key: str, member: bytes, place: int) -> None:
+        """Add a queued key of a snapshot."""
+        self.by_member.setdefault(member, {})[key] = place
+        self._shared.live_bytes += QUEUED_OVERHEAD_BYTES + len(key)
+
+    def forget(self, key: str) -> None:
+        """Let the key wait in no queue."""
+        for member, keys in self.by_member.items():
+            if keys.pop(key, 0):
+                self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
+                if not keys:
+                    del self.by_member[member]
+                return
+
+    def acknowledge(self, member: bytes, place: int) -> list[str]:
+        """Take what waits in the member's queue up to a place; return the keys.
+
+        A key that changed since then has a later place and stays.
+        """
+        if self.clear_member == member and self.clear_place <= place:
+            self.clear_member, self.clear_place = b"", 0
+        keys = self.by_member.get(member)
+        if keys is None:
+            return []
+        taken: list[str] = []
+        for key, at in keys.items():
+            if at > place:
+                break
+            taken.append(key)
+        self._drop(member, taken)
+        return taken
+
+    def drop_queue(self, member: bytes) -> list[str]:
+        """Drop all that waits in the member's queue; return the keys."""
+        taken = list(self.by_member.get(member, ()))
+        if taken or self.clear_member == member:
+            self.gaps |= NEEDS_SYNC
+        self._drop(member, taken)
+        if self.clear_member == member:
+            self.clear_member, self.clear_place = b"", 0
+        return taken
+
+    def empty(self) -> None:
+        """Drop the queues of all members."""
+        for member in list(self.by_member):
+            self._drop(member, list(self.by_member[member]))
+        self.clear_member, self.clear_place = b"", 0
+
+    def compare(self, *, begin: bool) -> None:
+        """Hear that a compare or sync of the map begins, or that it has ended."""
+        if begin:
+            self.gaps = COMPARING
+        else:
+            self.gaps &= ~COMPARING
+
+    def size(self, member: bytes) -> int:
+        """Count the keys that wait in the member's queue; a clear counts as one."""
+        return len(self.by_member.get(member, ())) + (self.clear_member == member)
+
+    def members(self) -> list[bytes]:
+        """Return the members in whose queues anything waits, in order."""
+        found = set(self.by_member)
+        if self.clear_member:
+            found.add(self.clear_member)
+        return sorted(found)
+
+    def after(self, member: bytes, place: int) -> Iterator[tuple[str, int]]:
+        """Yield what waits in the member's queue behind a place."""
+        for key, at in self.by_member.get(member, {}).items():
+            if at > place:
+                yield key, at
+
+    def _drop(self, member: bytes, taken: list[str]) -> None:
+        if not taken:
+            return
+        keys = self.by_member[member]
+        for key in taken:
+            del keys[key]
+            self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
+        if not keys:
+            del self.by_member[member]
