@@ -189,7 +189,7 @@ class WanMerge(NamedTuple):
     """Merge a change that another cluster sent.
 
     The outcome is a `MergeResult`, or a `Refused` when the stamp is too far ahead of the log's
-    time, or a queue in which the change would wait is full and refuses writes.
+    time, or the members have not agreed on anything yet.
     """
 
     change: Change

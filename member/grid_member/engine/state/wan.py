@@ -155,7 +155,7 @@ class Wan:
             if len(changes) >= limit or (changes and size_bytes >= max_bytes):
                 return changes
             if after_place < clear_place < place:
-                changes.append(QueuedChange(clear_place, self._clear(map_name, found)))
+                changes.append(QueuedChange(clear_place, self.clear_change(map_name)))
                 clear_place = 0
                 if len(changes) >= limit:
                     return changes
@@ -164,7 +164,7 @@ class Wan:
                 size_bytes += len(key) + len(change.value)
                 changes.append(QueuedChange(place, change))
         if clear_place > after_place and len(changes) < limit:
-            changes.append(QueuedChange(clear_place, self._clear(map_name, found)))
+            changes.append(QueuedChange(clear_place, self.clear_change(map_name)))
         return changes
 
     def change(self, map_name: str, key: str, now_ms: int) -> Change | None:
@@ -190,6 +190,16 @@ class Wan:
         return Change(
             map_name, ChangeKind.PUT, key, stamp, value, content_type, deadline_ms, idle_ms, passed
         )
+
+    def clear_change(self, map_name: str) -> Change:
+        """Return the last clear of a replicated map; its stamp is 0 when there was none.
+
+        Raises:
+            KeyError: the map is not replicated.
+        """
+        found = self._registry.maps[map_name]
+        passed = self._passed_here(found.cleared_passed)
+        return Change(map_name, ChangeKind.CLEAR, "", found.cleared, b"", None, 0, 0, passed)
 
     # Snapshots
 
@@ -285,10 +295,6 @@ class Wan:
         if change.stamp > last_stamp(now_ms + agreement.max_clock_ahead_ms):
             return _AHEAD
         found = registry.of(change.name) or self._begin(change.name, now_ms)
-        if change.kind is not ChangeKind.CLEAR:
-            refused = found.refusal(change.key, member, change.passed)
-            if refused is not None:
-                return refused
         found.received = True
         registry.clock = max(registry.clock, change.stamp)
         if change.kind is ChangeKind.CLEAR:
@@ -367,10 +373,6 @@ class Wan:
             return known_entry(found.stamp(key), value, content_type, deadline_ms, by_wan=by_wan)
         stamp = found.tombstones.get(key, 0)
         return known_removal(stamp, by_wan=by_wan) if stamp else None
-
-    def _clear(self, name: str, found: MapWan) -> Change:
-        passed = self._passed_here(found.cleared_passed)
-        return Change(name, ChangeKind.CLEAR, "", found.cleared, b"", None, 0, 0, passed)
 
     def _passed_here(self, passed: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Return the clusters that a change has passed when it leaves this one."""

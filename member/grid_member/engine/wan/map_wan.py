@@ -69,10 +69,12 @@ class MapWan:
 
     # Reads
 
-    def refusal(self, key: str, member: bytes, passed: Passed = ()) -> Refused | None:
-        """Return why a change of the key that the member takes in cannot be stored."""
-        if not self._publishes(passed):
-            return None
+    def refusal(self, key: str, member: bytes) -> Refused | None:
+        """Return why a client's change of the key that the member takes in cannot be stored.
+
+        A change of another cluster is never refused: of two clusters with full queues each would
+        wait for the other. It makes the publisher compare.
+        """
         for queue in self.queues.values():
             refused = queue.refusal(key, member)
             if refused is not None and self.filter.includes(key):

@@ -96,7 +96,7 @@ class Registry:
             if found is None:
                 if reference is None:
                     continue
-                found = self.begin(name)
+                found = self.maps[name] = MapWan(self.clock, self.shared)
             elif reference is None and not found.received:
                 found.close()
                 del self.maps[name]
