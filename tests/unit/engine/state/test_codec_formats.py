@@ -25,6 +25,13 @@ from grid_member.engine.state.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+    WanAcknowledge,
+    WanAgree,
+    WanCompare,
+    WanDropQueue,
+    WanMemberState,
+    WanMerge,
+    WanPurge,
 )
 from grid_member.engine.state.snapshot import (
     EntryPart,
@@ -32,11 +39,26 @@ from grid_member.engine.state.snapshot import (
     MemberMark,
     MemberPart,
     Part,
+    QueuedPart,
     RestartStatePart,
+    StampPart,
     SystemPart,
     SystemValuePart,
+    TombstonePart,
     TrackedEntryPart,
+    WanMapPart,
+    WanPart,
 )
+from grid_member.engine.wan.agreement import (
+    AgreedPublisher,
+    Agreement,
+    MapReference,
+    MergePolicy,
+    PublisherName,
+    PublisherState,
+    WhenQueueFull,
+)
+from grid_member.engine.wan.changes import Change, ChangeKind
 
 MEMBER = bytes(range(16))
 PLAIN_RECORD = Record(
@@ -148,6 +170,74 @@ SYSTEM_PARTS_HEX = (
     "74656e63792f6b00000000000000000000185aa753a188"
 )
 
+LONDON = PublisherName("r", "london")
+AGREEMENT = Agreement(
+    3,
+    b"o" * 16,
+    (
+        ("m", MapReference("r", MergePolicy.PASS_THROUGH, True, ("a*",), ("tmp-*", "x"))),
+        ("n", None),
+    ),
+    (AgreedPublisher(LONDON, "l", 9, WhenQueueFull.THROW_EXCEPTION, PublisherState.PAUSED),),
+    600_000,
+    1000,
+    60_000,
+)
+CHANGE = Change("m", ChangeKind.PUT, "k", 77, b"v", "t/p", 5000, 9, (b"1" * 16, b"2" * 16))
+WAN_RECORD = Record(
+    MEMBER,
+    3,
+    7,
+    (
+        WanAgree(AGREEMENT),
+        WanMerge(CHANGE, MergePolicy.LATEST_UPDATE, Eviction(EvictionPolicy.LRU, 10, 0)),
+        WanMerge(
+            Change("m", ChangeKind.CLEAR, "", 78, b"", None, 0, 0, ()),
+            MergePolicy.PUT_IF_ABSENT,
+            None,
+        ),
+        WanAcknowledge(LONDON, (("m", MEMBER, 65536),)),
+        WanMemberState(LONDON, MEMBER, PublisherState.STOPPED),
+        WanDropQueue(LONDON, MEMBER),
+        WanCompare(LONDON, "m", begin=True),
+        WanPurge("m", 77, waited_for=False),
+    ),
+)
+WAN_RECORD_HEX = (
+    "01000102030405060708090a0b0c0d0e0f000000000000000300000000000000070000000850000000000000"
+    "0003000000106f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f00000002000000016d01000000017202010000000100"
+    "000002612a0000000200000005746d702d2a0000000178000000016e00000000010000000172000000066c6f"
+    "6e646f6e000000016c0000000000000009020200000000000927c000000000000003e8000000000000ea6051"
+    "0000000100000001000000010000000300000000000013886d6b76742f7001000000000000004d0000000000"
+    "0000090231313131313131313131313131313131323232323232323232323232323232320101000000000000"
+    "000a000000000000000051000000010000000000000000ffffffff00000000000000006d0300000000000000"
+    "4e0000000000000000000300520000000172000000066c6f6e646f6e00000001000000016d00000010000102"
+    "030405060708090a0b0c0d0e0f0000000000010000530000000172000000066c6f6e646f6e00000010000102"
+    "030405060708090a0b0c0d0e0f03540000000172000000066c6f6e646f6e0000001000010203040506070809"
+    "0a0b0c0d0e0f550000000172000000066c6f6e646f6e000000016d0156000000016d000000000000004d000b"
+    "46d521"
+)
+WAN_PARTS: list[Part] = [
+    WanPart(79, AGREEMENT, ((LONDON, MEMBER, PublisherState.REPLICATING),)),
+    WanPart(79, None, ()),
+    WanMapPart("m", 1, 2, (b"1" * 16,), 3, 4, True, ((LONDON, MEMBER, 65536, 5),)),
+    StampPart("m", "k", 77, (b"1" * 16,)),
+    TombstonePart("m", "l", 78, ()),
+    QueuedPart("m", LONDON, MEMBER, "l", 65537),
+]
+WAN_PARTS_HEX = (
+    "010000000610000000000000004f010000000000000003000000106f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f00"
+    "000002000000016d01000000017202010000000100000002612a0000000200000005746d702d2a0000000178"
+    "000000016e00000000010000000172000000066c6f6e646f6e000000016c0000000000000009020200000000"
+    "000927c000000000000003e8000000000000ea60000000010000000172000000066c6f6e646f6e0000001000"
+    "0102030405060708090a0b0c0d0e0f0110000000000000004f000000000012000000016d0000000000000001"
+    "0000000000000002013131313131313131313131313131313100000000000000030000000000000004010000"
+    "00010000000172000000066c6f6e646f6e00000010000102030405060708090a0b0c0d0e0f00000000000100"
+    "000511000000016d000000016b000000000000004d013131313131313131313131313131313113000000016d"
+    "000000016c000000000000004e0014000000016d0000000172000000066c6f6e646f6e000000100001020304"
+    "05060708090a0b0c0d0e0f000000016c000000000001000109807cfa"
+)
+
 
 @pytest.mark.parametrize(
     ("record", "written"),
@@ -155,6 +245,7 @@ SYSTEM_PARTS_HEX = (
         (PLAIN_RECORD, PLAIN_RECORD_HEX),
         (BOUNDED_RECORD, BOUNDED_RECORD_HEX),
         (SYSTEM_RECORD, SYSTEM_RECORD_HEX),
+        (WAN_RECORD, WAN_RECORD_HEX),
     ],
 )
 def test_records_of_format_1(record: Record, written: str) -> None:
@@ -168,6 +259,7 @@ def test_records_of_format_1(record: Record, written: str) -> None:
         (PLAIN_PARTS, PLAIN_PARTS_HEX),
         (TRACKED_PARTS, TRACKED_PARTS_HEX),
         (SYSTEM_PARTS, SYSTEM_PARTS_HEX),
+        (WAN_PARTS, WAN_PARTS_HEX),
     ],
 )
 def test_image_parts_of_format_1(parts: list[Part], written: str) -> None:

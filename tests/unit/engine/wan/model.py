@@ -251,9 +251,7 @@ class Run:
     def __init__(self, seed: int, topology: Topology, *, purges: bool = False) -> None:
         self.chance = random.Random(seed)
         self.topology = topology
-        self.clusters = {
-            name: Cluster(name, topology, self.chance) for name in topology.names
-        }
+        self.clusters = {name: Cluster(name, topology, self.chance) for name in topology.names}
         self.links = {
             edge: Link(self.clusters[edge[0]], self.clusters[edge[1]]) for edge in topology.edges
         }

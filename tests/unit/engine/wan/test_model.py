@@ -54,7 +54,9 @@ def test_purged_tombstones_that_are_not_counted_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     purged_is_not_counted(monkeypatch)
-    assert any(differs and not ambiguous for differs, ambiguous in map(purging, range(PURGING_RUNS)))
+    assert any(
+        differs and not ambiguous for differs, ambiguous in map(purging, range(PURGING_RUNS))
+    )
 
 
 @pytest.mark.parametrize("fault", PLANTED)

@@ -1,0 +1,377 @@
+"""What single operations of WAN replication do to a state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
+    MapClear,
+    MapPut,
+    MapRemove,
+    Operation,
+    Outcome,
+    Record,
+    WanAcknowledge,
+    WanAgree,
+    WanCompare,
+    WanDropQueue,
+    WanMemberState,
+    WanMerge,
+    WanPurge,
+)
+from grid_member.engine.state.sharding import merge, split, without_values
+from grid_member.engine.wan.agreement import (
+    AgreedPublisher,
+    Agreement,
+    MapReference,
+    MergePolicy,
+    PublisherName,
+    PublisherState,
+    WhenQueueFull,
+)
+from grid_member.engine.wan.changes import Change, ChangeKind, MergeResult
+from grid_member.engine.wan.stamps import EPOCH_MS, STAMP_BITS, first_stamp, last_stamp
+from tests.unit.engine.backed_up import dumps
+from tests.unit.engine.images import through_a_snapshot
+from tests.unit.engine.wan import planted
+from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OWN, OTHER = b"o" * 16, b"t" * 16
+A, B = b"A" * 16, b"B" * 16
+LONDON = PublisherName("r", "london")
+NOW_MS = EPOCH_MS + 1_000_000
+LATEST, PASS_THROUGH = MergePolicy.LATEST_UPDATE, MergePolicy.PASS_THROUGH
+PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
+
+
+def agreement(
+    when_full: WhenQueueFull = WhenQueueFull.DISCARD_AFTER_MUTATION,
+    *,
+    revision: int = 1,
+    policy: MergePolicy = LATEST,
+    exclude: tuple[str, ...] = (),
+    cluster_id: bytes = OWN,
+    max_tombstones: int = 1000,
+) -> Agreement:
+    reference = MapReference("r", policy, republishing=True, include=(), exclude=exclude)
+    publisher = AgreedPublisher(LONDON, "london", 2, when_full, PublisherState.REPLICATING)
+    return Agreement(
+        revision, cluster_id, (("m", reference),), (publisher,), 600_000, max_tombstones, 60_000
+    )
+
+
+class Single:
+    """Applies one operation at a time, a millisecond after the last."""
+
+    def __init__(self, agreed: Agreement | None) -> None:
+        self.state = State()
+        self.now_ms = NOW_MS
+        self.counter = 0
+        if agreed is not None:
+            self.apply(WanAgree(agreed))
+
+    def apply(self, operation: Operation, member: bytes = A) -> Outcome:
+        self.now_ms += 1
+        self.counter += 1
+        record = Record(member, 1, self.counter, (operation,))
+        outcomes = self.state.apply(self.counter, self.now_ms, record)
+        assert outcomes is not None
+        return outcomes[0]
+
+    def put(self, key: str, member: bytes = A) -> Outcome:
+        return self.apply(MapPut("m", key, b"v", None, 0), member)
+
+    def merge(self, one: Change, policy: MergePolicy = LATEST) -> Outcome:
+        return self.apply(WanMerge(one, policy, None))
+
+    def queued(self, member: bytes = A, after: int = 0) -> list[tuple[str, ChangeKind]]:
+        found = self.state.wan.read_queue(LONDON, "m", member, after, 99, 1 << 20, self.now_ms)
+        return [(one.change.key, one.change.kind) for one in found]
+
+
+def change(
+    key: str,
+    stamp: int,
+    *,
+    kind: ChangeKind = ChangeKind.PUT,
+    value: bytes = b"w",
+    passed: tuple[bytes, ...] = (OTHER,),
+) -> Change:
+    return Change("m", kind, key, stamp, value, None, 0, 0, passed)
+
+
+AHEAD = first_stamp(NOW_MS + 30_000)
+
+
+def check_equal_stamps_change_nothing() -> None:
+    single = Single(agreement())
+    assert single.merge(change("k", AHEAD)) is MergeResult.TAKEN
+    assert single.merge(change("k", AHEAD)) is MergeResult.UNCHANGED
+
+
+def check_a_change_that_was_here_is_dropped() -> None:
+    single = Single(agreement(policy=PASS_THROUGH))
+    assert single.merge(change("k", 5, passed=(OTHER, OWN)), PASS_THROUGH) is MergeResult.LOOPED
+    assert single.state.entry("m", "k", single.now_ms) is None
+
+
+def check_a_clock_too_far_ahead_is_refused() -> None:
+    single = Single(agreement())
+    outcome = single.merge(change("k", last_stamp(NOW_MS + 120_000)))
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.CLOCK_AHEAD
+    assert single.state.wan.clock < AHEAD
+
+
+def check_tombstones_have_a_limit() -> None:
+    single = Single(agreement(max_tombstones=4))
+    single.apply(WanMemberState(LONDON, A, PublisherState.STOPPED))
+    for number in range(20):
+        single.apply(MapRemove("m", str(number)))
+    found = single.state.wan.maps["m"]
+    assert found.purged > 0
+    assert list(found.tombstones)[-1] == "19"
+
+
+CHECKS = {
+    check_equal_stamps_change_nothing: planted.equal_stamps_count,
+    check_a_change_that_was_here_is_dropped: planted.passed_clusters_are_ignored,
+    check_a_clock_too_far_ahead_is_refused: planted.skew_is_unchecked,
+    check_tombstones_have_a_limit: planted.limits_are_ignored,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_rule_holds(check: Callable[[], None]) -> None:
+    check()
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_planted_fault_breaks_the_rule(
+    check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CHECKS[check](monkeypatch)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_a_stamp_has_59_bits_until_2093() -> None:
+    assert last_stamp(3_881_520_000_000) < 1 << STAMP_BITS  # the begin of 2093
+
+
+def test_a_full_queue_refuses_the_write() -> None:
+    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    assert [single.put(key) for key in "kl"] == [None, None]
+    for outcome in (single.put("m"), single.apply(MapRemove("m", "n"))):
+        assert outcome == Refused(
+            Reason.OVERLOADED, "WAN replication r/london is full: nothing was stored"
+        )
+    assert single.state.entry("m", "m", single.now_ms) is None
+    assert single.put("k") is None
+    assert single.put("m", B) is None
+
+
+def test_a_change_of_another_cluster_makes_a_full_queue_compare() -> None:
+    """Two clusters with full queues must not wait for each other."""
+    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    single.put("k")
+    single.put("l")
+    assert single.merge(change("n", AHEAD)) is MergeResult.TAKEN
+    assert single.state.wan.comparing(LONDON) == {"m"}
+
+
+def test_a_full_queue_compares() -> None:
+    single = Single(agreement())
+    for key in "kln":
+        assert single.put(key) is None
+    assert single.state.wan.comparing(LONDON) == {"m"}
+    assert single.state.wan.queue_sizes(LONDON) == {}
+    single.apply(WanCompare(LONDON, "m", begin=True))
+    assert single.state.wan.comparing(LONDON) == set()
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+    single.put("k")
+    assert single.queued() == [("k", ChangeKind.PUT)]
+    single.apply(WanCompare(LONDON, "m", begin=False))
+    assert single.state.wan.unsynced(LONDON) == set()
+
+
+def test_a_queue_refuses_only_while_it_is_sent() -> None:
+    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION_ONLY_IF_REPLICATION_ACTIVE))
+    single.put("k")
+    single.put("l")
+    assert isinstance(single.put("n"), Refused)
+    single.apply(WanMemberState(LONDON, A, PublisherState.PAUSED))
+    assert single.put("n") is None
+    assert single.state.wan.comparing(LONDON) == {"m"}
+
+
+def test_a_key_waits_in_the_queue_of_the_member_that_changed_it_last() -> None:
+    single = Single(agreement())
+    single.put("k")
+    single.put("l")
+    single.put("k", B)
+    assert single.state.wan.queued_members(LONDON, "m") == [A, B]
+    assert single.queued(A) == [("l", ChangeKind.PUT)]
+    assert single.queued(B) == [("k", ChangeKind.PUT)]
+    single.apply(WanDropQueue(LONDON, B))
+    assert single.queued(B) == []
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+
+
+def test_a_stopped_member_queues_nothing() -> None:
+    single = Single(agreement())
+    single.put("k")
+    assert single.apply(WanMemberState(LONDON, A, PublisherState.STOPPED)) is True
+    assert single.state.wan.member_state(LONDON, B) is PublisherState.REPLICATING
+    single.put("l")
+    assert single.queued() == [("k", ChangeKind.PUT)]
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+    assert single.apply(WanMemberState(PublisherName("r", "x"), A, PublisherState.PAUSED)) is False
+
+
+def test_a_clear_is_one_change_between_others() -> None:
+    single = Single(agreement())
+    single.put("k")
+    single.apply(MapClear("m"))
+    single.put("l")
+    assert single.queued() == [("", ChangeKind.CLEAR), ("l", ChangeKind.PUT)]
+    place = single.state.wan.read_queue(LONDON, "m", A, 0, 1, 1, 0)[0].place
+    single.apply(WanAcknowledge(LONDON, (("m", A, place),)))
+    assert single.queued() == [("l", ChangeKind.PUT)]
+
+
+def test_a_later_change_is_not_acknowledged() -> None:
+    single = Single(agreement())
+    single.put("k")
+    (queued,) = single.state.wan.read_queue(LONDON, "m", A, 0, 9, 99, 0)
+    assert queued.change.passed == (OWN,)
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, queued.place),)))
+    assert single.queued() == [("k", ChangeKind.REMOVAL)]
+
+
+def test_pass_through_overrules_clients_and_not_later_changes() -> None:
+    single = Single(agreement(policy=PASS_THROUGH))
+    single.put("k")
+    assert single.merge(change("k", 7), PASS_THROUGH) is MergeResult.TAKEN
+    assert single.merge(change("k", 6), PASS_THROUGH) is MergeResult.OLDER
+    assert single.state.wan.maps["m"].stamp("k") == 7
+
+
+def test_put_if_absent_takes_what_is_neither_there_nor_removed() -> None:
+    single = Single(agreement(policy=PUT_IF_ABSENT))
+    single.put("k")
+    single.apply(MapRemove("m", "l"))
+    results = [single.merge(change(key, AHEAD), PUT_IF_ABSENT) for key in "kln"]
+    assert results == [MergeResult.OLDER, MergeResult.OLDER, MergeResult.TAKEN]
+
+
+def test_a_clear_of_another_cluster_spares_excluded_keys() -> None:
+    single = Single(agreement(exclude=("tmp-*",)))
+    single.put("tmp-1")
+    single.put("k")
+    assert single.queued() == [("k", ChangeKind.PUT)]
+    assert single.merge(change("", AHEAD, kind=ChangeKind.CLEAR)) is MergeResult.TAKEN
+    assert list(single.state.maps.by_name["m"].entries) == ["tmp-1"]
+
+
+def test_a_purged_tombstone_makes_an_older_put_ambiguous() -> None:
+    single = Single(agreement())
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert single.merge(change("k", 5)) is MergeResult.OLDER  # it waits in the queue
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
+    assert single.state.wan.maps["m"].ambiguous == 1
+
+
+def test_a_map_of_which_other_clusters_send_changes_needs_no_reference() -> None:
+    single = Single(agreement()._replace(maps=(("other", None),)))
+    assert single.merge(change("k", AHEAD)) is MergeResult.TAKEN
+    single.put("k")
+    assert single.state.wan.maps["m"].stamp("k") > AHEAD
+    assert isinstance(Single(None).merge(change("k", 5)), Refused)
+
+
+def test_entries_from_before_need_a_sync_and_are_as_old_as_the_begin() -> None:
+    single = Single(None)
+    single.put("k")
+    assert single.apply(WanAgree(agreement())) is True
+    assert single.apply(WanAgree(agreement())) is False
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+    assert single.state.wan.maps["m"].stamp("k") == single.state.wan.maps["m"].floor
+    assert single.merge(change("k", 5)) is MergeResult.OLDER
+    single.apply(WanAgree(agreement(revision=2)._replace(maps=())))
+    assert single.state.maps.by_name["m"].fast is False  # it has received a change
+
+
+def test_a_restored_copy_is_another_cluster() -> None:
+    single = Single(agreement())
+    single.put("k")
+    single.apply(MapRemove("m", "l"))
+    kept = without_values(single.state.snapshot(), ())
+    assert kept.wan.whole.agreement is None
+    assert kept.wan.maps["m"].tombstones
+    assert kept.wan.maps["m"].queues == {}
+    single.apply(WanAgree(agreement(cluster_id=b"n" * 16)))
+    assert single.queued() == []
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+
+
+def test_what_is_split_and_merged_keeps_what_is_replicated() -> None:
+    single = Single(agreement())
+    single.put("k")
+    single.apply(MapRemove("m", "l"))
+    parts = split(single.state.snapshot(), 3)
+    whole = merge(parts)
+    assert whole.wan == single.state.snapshot().wan
+    assert dumps([merge(split(whole, 5))]) == dumps([whole])
+
+
+def test_a_map_that_is_not_replicated_has_nothing_of_it() -> None:
+    single = Single(agreement())
+    single.apply(MapPut("plain", "k", b"v", None, 0))
+    assert single.state.maps.by_name["plain"].fast
+    assert single.state.maps.by_name["plain"].wan is None
+    assert set(single.state.wan.maps) == set()
+
+
+OPERATIONS = st.one_of(
+    *SMALL_WAN_OPERATIONS,
+    st.builds(MapPut, st.sampled_from("ab"), st.sampled_from("klm"), st.binary(max_size=1),
+              st.none(), st.sampled_from([0, 0, 5])),
+    st.builds(MapRemove, st.sampled_from("ab"), st.sampled_from("klm")),
+    st.builds(MapClear, st.sampled_from("ab")),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([A, B]), OPERATIONS), max_size=40))
+@settings(max_examples=300)
+def test_a_replica_that_starts_anew_at_every_record_is_equal(
+    steps: list[tuple[int, bytes, Operation]],
+) -> None:
+    whole, anew = State(), State()
+    now_ms = 0
+    agree = WanAgree(agreement()._replace(maps=(("*", agreement().maps[0][1]),), revision=0))
+    steps.insert(0, (0, A, agree))
+    for sequence, (later_ms, member, operation) in enumerate(steps, 1):
+        now_ms += later_ms
+        anew = through_a_snapshot(anew)
+        record = Record(member, 1, sequence, (operation, *whole.maps.due(now_ms, 9)))
+        assert anew.apply(sequence, now_ms, record) == whole.apply(sequence, now_ms, record)
+        assert anew.dump() == whole.dump()
+        assert anew.live_bytes == whole.live_bytes
+        for found in whole.wan.maps.values():
+            for queue in found.queues.values():
+                known = {*found.tombstones, *found.stamps}
+                assert {key for keys in queue.by_member.values() for key in keys} <= known
