@@ -68,7 +68,7 @@ class Topology(NamedTuple):
 
 
 def _both_ways(*paths: str) -> tuple[Path, ...]:
-    return tuple(edge for one, other in paths for edge in ((one, other), (other, one)))
+    return tuple(edge for ends in paths for edge in ((ends[0], ends[1]), (ends[1], ends[0])))
 
 
 TOPOLOGIES: Final = {

@@ -39,8 +39,8 @@ def equal_stamps_count(patch: pytest.MonkeyPatch) -> None:
             return MergeResult.TAKEN if newer else MergeResult.OLDER
         return original(change, policy, known)
 
-    original = state_wan.merge_result
-    patch.setattr(state_wan, "merge_result", result)
+    original = merging.merge_result
+    patch.setattr(f"{state_wan.__name__}.merge_result", result)
 
 
 def ties_go_by_arrival(patch: pytest.MonkeyPatch) -> None:
@@ -51,8 +51,8 @@ def ties_go_by_arrival(patch: pytest.MonkeyPatch) -> None:
         tie = known is not None and change.stamp == known.stamp
         return MergeResult.TAKEN if tie and found is MergeResult.OLDER else found
 
-    original = state_wan.merge_result
-    patch.setattr(state_wan, "merge_result", result)
+    original = merging.merge_result
+    patch.setattr(f"{state_wan.__name__}.merge_result", result)
 
 
 def the_latest_end_counts(patch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def an_unknown_removal_is_no_change(patch: pytest.MonkeyPatch) -> None:
             return MergeResult.UNCHANGED
         return original(change, policy, known)
 
-    original = state_wan.merge_result
-    patch.setattr(state_wan, "merge_result", result)
+    original = merging.merge_result
+    patch.setattr(f"{state_wan.__name__}.merge_result", result)
 
 
 def an_expired_change_is_thrown_away(patch: pytest.MonkeyPatch) -> None:
@@ -166,15 +166,20 @@ def _loads_not(kind: type[QueuedPart | TombstonePart | StampPart]) -> Patch:
     return plant
 
 
-def _loads_without(**marks: int) -> Patch:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        def load(wan: Wan, part: Any) -> None:
-            original(wan, part._replace(**marks) if isinstance(part, WanMapPart) else part)
+def _no_floor(patch: pytest.MonkeyPatch) -> None:
+    _changes_marks(patch, lambda part: part._replace(floor=0))
 
-        original = Wan.load
-        patch.setattr(Wan, "load", load)
 
-    return plant
+def _no_clear(patch: pytest.MonkeyPatch) -> None:
+    _changes_marks(patch, lambda part: part._replace(cleared=0))
+
+
+def _changes_marks(patch: pytest.MonkeyPatch, change: Callable[[WanMapPart], WanMapPart]) -> None:
+    def load(wan: Wan, part: Any) -> None:
+        original(wan, change(part) if isinstance(part, WanMapPart) else part)
+
+    original = Wan.load
+    patch.setattr(Wan, "load", load)
 
 
 def a_clear_is_many_removals(patch: pytest.MonkeyPatch) -> None:
@@ -238,7 +243,7 @@ SNAPSHOTS: Final[dict[str, Patch]] = {
     "no queues": _loads_not(QueuedPart),
     "no tombstones": _loads_not(TombstonePart),
     "no stamps": _loads_not(StampPart),
-    "no floor": _loads_without(floor=0),
-    "no clear": _loads_without(cleared=0),
+    "no floor": _no_floor,
+    "no clear": _no_clear,
 }
 """Parts that a snapshot might lack; the runs catch each."""
