@@ -56,8 +56,6 @@ MODULES: Final = (
     "grid_member/engine/state/system.py",
     "grid_member/engine/state/wan.py",
     "grid_member/engine/state/wan_layout.py",
-    "grid_member/engine/wan/agreement.py",
-    "grid_member/engine/wan/changes.py",
     "grid_member/engine/wan/key_filter.py",
     "grid_member/engine/wan/map_wan.py",
     "grid_member/engine/wan/merging.py",
