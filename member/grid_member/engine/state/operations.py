@@ -6,18 +6,18 @@ built in one step and hash and compare as values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import ClusterState, Eviction, Item, Refused
-from grid_member.engine.wan.changes import Change, MergeResult
 
-if TYPE_CHECKING:
-    from grid_member.engine.wan.agreement import (
-        Agreement,
-        MergePolicy,
-        PublisherName,
-        PublisherState,
-    )
+# Compiled named tuples look up the types of their fields when the module is loaded.
+from grid_member.engine.wan.agreement import (  # noqa: TC001
+    Agreement,
+    MergePolicy,
+    PublisherName,
+    PublisherState,
+)
+from grid_member.engine.wan.changes import Change, MergeResult
 
 made: Final = tuple.__new__
 """Makes a named tuple as calling its class does, in half the time: for those of every request."""
