@@ -29,6 +29,7 @@ ANSWERS = {
     Reason.UNAVAILABLE: (503, "1"),
     Reason.OVERLOADED: (503, "1"),
     Reason.CLOSING: (503, "1"),
+    Reason.CLOCK_AHEAD: (503, None),
     Reason.FAILED: (500, None),
 }
 
