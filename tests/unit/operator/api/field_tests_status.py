@@ -30,12 +30,10 @@ _COUNTED: Final = f"{OPERATIONS}operations.py::test_a_call_is_counted_before_it_
 _BEGAN: Final = f"{STATUS}an_operation_tells_when_it_and_its_step_began_and_was_tried"
 _OVER: Final = f"{STATUS}an_ended_operation_tells_what_it_was_done_to_and_when"
 _NEVER: Final = f"{OPERATIONS}operation_faults.py::test_a_member_that_never_does_it"
-_ONCE: Final = f"{OPERATIONS}requests.py::test_a_request_is_carried_out_once"
-_REFUSED: Final = (
-    f"{OPERATIONS}requests.py::test_what_cannot_be_done_is_refused_at_once_and_never_done"
-)
+_ONCE: Final = f"{OPERATIONS}annotation_requests.py::test_a_request_is_carried_out_once"
+_REFUSED: Final = f"{OPERATIONS}annotation_requests.py::test_what_cannot_be_done_is_refused_at_once_and_never_done"
 _MALFORMED: Final = (
-    f"{OPERATIONS}requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
+    f"{OPERATIONS}annotation_requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
 )
 _WISH: Final = f"{DECIDE}aspects.py::test_what_is_done_about_a_state_that_somebody_changed"
 _STOPPED: Final = f"{DECIDE}aspects.py::test_stopped_and_running_again"
@@ -199,7 +197,7 @@ CONDITIONS: Final[Table] = {
     ),
     "RequestsValid": (
         _MALFORMED,
-        f"{OPERATIONS}requests.py::test_a_request_that_waits_says_for_what",
+        f"{OPERATIONS}annotation_requests.py::test_a_request_that_waits_says_for_what",
     ),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
     "Restored": (
