@@ -31,7 +31,10 @@ _BEGAN: Final = f"{STATUS}an_operation_tells_when_it_and_its_step_began_and_was_
 _OVER: Final = f"{STATUS}an_ended_operation_tells_what_it_was_done_to_and_when"
 _NEVER: Final = f"{OPERATIONS}operation_faults.py::test_a_member_that_never_does_it"
 _ONCE: Final = f"{OPERATIONS}annotation_requests.py::test_a_request_is_carried_out_once"
-_REFUSED: Final = f"{OPERATIONS}annotation_requests.py::test_what_cannot_be_done_is_refused_at_once_and_never_done"
+_REFUSED: Final = (
+    f"{OPERATIONS}annotation_requests.py"
+    "::test_what_cannot_be_done_is_refused_at_once_and_never_done"
+)
 _MALFORMED: Final = (
     f"{OPERATIONS}annotation_requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
 )
