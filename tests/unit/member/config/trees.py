@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from grid_member.config.build_cluster import MAX_CLUSTER_VALUE_BYTES
 from grid_member.config.model.member import EndpointGroup
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
@@ -172,7 +173,8 @@ def _settle_cluster(tree: Tree) -> None:
         tree.pop("lite-member", None)
         return
     # Several members take smaller values than a member alone.
-    (tree.get("limits") or {}).pop("value-bytes", None)
+    if "value-bytes" in (tree.get("limits") or {}):
+        tree["limits"]["value-bytes"] = MAX_CLUSTER_VALUE_BYTES
     # A map and a queue may have the same name.
     found = [*(tree.get("map") or {}).values(), *(tree.get("queue") or {}).values()]
     for structure in found:
