@@ -280,12 +280,14 @@ class Maps:
         found = self.by_name.get(name)
         if found is None or ttl_ms or not found.fast:
             wan = self._registry.of(name) if found is None else found.wan
-            refused = None if wan is None else wan.refusal(key, member)
-            if refused is None:
+            if wan is not None:
+                refused = wan.refusal(key, member)
+                if refused is not None:
+                    return refused
+                wan.put(key, self._registry.tick(now_ms), member, place)
+            if found is None or ttl_ms or not found.plain:
                 self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
-                if wan is not None:
-                    wan.put(key, self._registry.tick(now_ms), member, place)
-            return refused
+                return None
         # As _store does it for plain maps, which are most of every load.
         entries, grown = found.entries, len(value)
         old = entries.get(key)

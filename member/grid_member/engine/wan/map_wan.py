@@ -76,9 +76,10 @@ class MapWan:
         wait for the other. It makes the publisher compare.
         """
         for queue in self.queues.values():
-            refused = queue.refusal(key, member)
-            if refused is not None and self.filter.includes(key):
-                return refused
+            if queue.target.may_refuse:
+                refused = queue.refusal(key, member)
+                if refused is not None and self.filter.includes(key):
+                    return refused
         return None
 
     def stamp(self, key: str) -> int:
@@ -215,12 +216,13 @@ class MapWan:
         return not passed or (self.reference is not None and self.reference.republishing)
 
     def _publish(self, key: str, member: bytes, place: int, passed: Passed) -> None:
-        if not self._publishes(passed) or not self.filter.includes(key):
-            for queue in self.queues.values():
-                queue.forget(key)
-        else:
+        of_key = self.filter
+        if (of_key.takes_all or of_key.includes(key)) and (not passed or self._publishes(passed)):
             for queue in self.queues.values():
                 queue.queue(key, member, place)
+        else:
+            for queue in self.queues.values():
+                queue.forget(key)
         if passed and self._needs_passed(key):
             self.passed[key] = passed
         elif self.passed:

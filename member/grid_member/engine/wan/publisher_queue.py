@@ -27,6 +27,7 @@ NEEDS_COMPARE: Final = 2
 """A gap: a queue was full. Nothing is queued until a compare begins."""
 COMPARING: Final = 4
 """A gap: a sync or compare is under way, which closes the gaps there were when it began."""
+_STOPPED: Final = PublisherState.STOPPED
 
 
 class Shared:
@@ -44,11 +45,15 @@ class Shared:
 class Target:
     """A publisher as the maps of a state know it."""
 
-    __slots__ = ("agreed", "refusal", "states")
+    __slots__ = ("agreed", "capacity", "initial_state", "may_refuse", "refusal", "states")
 
     def __init__(self, agreed: AgreedPublisher) -> None:
         """Make a publisher, all members of which are in its initial state."""
         self.agreed = agreed
+        self.capacity = agreed.queue_capacity
+        self.initial_state = agreed.initial_state
+        self.may_refuse = agreed.when_full is not WhenQueueFull.DISCARD_AFTER_MUTATION
+        """Whether a full queue refuses writes in any state of a member."""
         self.states: dict[bytes, PublisherState] = {}
         name = agreed.name
         self.refusal = Refused(
@@ -58,16 +63,15 @@ class Target:
 
     def state(self, member: bytes) -> PublisherState:
         """Return the state of a member's publisher."""
-        return self.states.get(member, self.agreed.initial_state)
+        return self.states.get(member, self.initial_state)
 
     def refuses(self, member: bytes) -> bool:
         """Tell whether a member's full queue refuses writes."""
-        when_full = self.agreed.when_full
-        if when_full is WhenQueueFull.DISCARD_AFTER_MUTATION:
+        if not self.may_refuse:
             return False
         state = self.state(member)
-        if when_full is WhenQueueFull.THROW_EXCEPTION:
-            return state is not PublisherState.STOPPED
+        if self.agreed.when_full is WhenQueueFull.THROW_EXCEPTION:
+            return state is not _STOPPED
         return state is PublisherState.REPLICATING
 
 
@@ -94,7 +98,7 @@ class PublisherQueue:
         """Return why a change of the key that the member takes in cannot be stored."""
         keys = self.by_member.get(member)
         target = self.target
-        if keys is None or len(keys) < target.agreed.queue_capacity or key in keys:
+        if keys is None or len(keys) < target.capacity or key in keys:
             return None
         if self.gaps & NEEDS_COMPARE or not target.refuses(member):
             return None
@@ -102,22 +106,24 @@ class PublisherQueue:
 
     def queue(self, key: str, member: bytes, place: int) -> None:
         """Let the key wait in the member's queue alone, behind all others."""
-        own = self.by_member.get(member)
-        if own is None or own.pop(key, 0) == 0:
+        by_member, target = self.by_member, self.target
+        own = by_member.get(member)
+        # As Target.state says: every put comes here.
+        stopped = target.states.get(member, target.initial_state) is _STOPPED
+        if own is not None and key in own and not stopped:
+            del own[key]
+            own[key] = place
+            return
+        if own is None or stopped or len(by_member) > 1:
             self.forget(key)
-        else:
-            self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
-        target = self.target
-        if target.state(member) is PublisherState.STOPPED:
+        if stopped:
             self.gaps |= NEEDS_SYNC
-            if own is not None and not own:
-                del self.by_member[member]
             return
         if self.gaps & NEEDS_COMPARE:
             return
         if own is None:
-            own = self.by_member[member] = {}
-        elif len(own) >= target.agreed.queue_capacity:
+            own = by_member[member] = {}
+        elif len(own) >= target.capacity:
             self.empty()
             self.gaps |= NEEDS_COMPARE
             return
@@ -176,8 +182,9 @@ class PublisherQueue:
 
     def empty(self) -> None:
         """Drop the queues of all members."""
-        for member in list(self.by_member):
-            self._drop(member, list(self.by_member[member]))
+        for keys in self.by_member.values():
+            self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES * len(keys) + sum(map(len, keys))
+        self.by_member.clear()
         self.clear_member, self.clear_place = b"", 0
 
     def compare(self, *, begin: bool) -> None:

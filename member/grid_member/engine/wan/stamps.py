@@ -32,4 +32,5 @@ def stamp_time_ms(stamp: int) -> int:
 
 def next_stamp(clock: int, time_ms: int) -> int:
     """Return the stamp of a change that a cluster's own client makes at a time of the log."""
-    return max(clock + 1, first_stamp(time_ms))
+    first = time_ms - EPOCH_MS << COUNTER_BITS  # below 0 before the epoch; every put comes here
+    return first if first > clock else clock + 1

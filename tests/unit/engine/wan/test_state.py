@@ -204,6 +204,19 @@ def test_a_full_queue_compares() -> None:
     assert single.state.wan.unsynced(LONDON) == set()
 
 
+def test_a_key_that_waits_fits_into_a_queue_that_became_smaller() -> None:
+    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    single.put("k")
+    single.put("l")
+    smaller = agreement(WhenQueueFull.THROW_EXCEPTION, revision=2)
+    publisher = smaller.publishers[0]._replace(queue_capacity=1)
+    single.apply(WanAgree(smaller._replace(publishers=(publisher,))))
+    assert single.put("k") is None
+    assert single.state.wan.comparing(LONDON) == set()
+    assert single.queued() == [("l", ChangeKind.PUT), ("k", ChangeKind.PUT)]
+    assert isinstance(single.put("n"), Refused)
+
+
 def test_a_queue_refuses_only_while_it_is_sent() -> None:
     single = Single(agreement(WhenQueueFull.THROW_EXCEPTION_ONLY_IF_REPLICATION_ACTIVE))
     single.put("k")
