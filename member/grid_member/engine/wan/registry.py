@@ -101,9 +101,9 @@ class Registry:
                 found.close()
                 del self.maps[name]
                 continue
-            added = self._refer(name, found)
+            lacking = self._refer(name, found)
             if name in names or found.tombstones or found.cleared:
-                for queue in added:
+                for queue in lacking:
                     queue.gaps |= NEEDS_SYNC
         return True
 
@@ -146,8 +146,14 @@ class Registry:
             self.targets[agreed.name] = target
 
     def _refer(self, name: str, found: MapWan) -> list[PublisherQueue]:
-        """Let a map go by its reference; return the queues of publishers that it had not."""
-        reference = found.reference = self.reference(name)
+        """Let a map go by its reference; return the queues whose targets may lack older changes.
+
+        Those are of publishers that the map had not, or that send to another cluster than before,
+        and all of them when the reference includes more than before.
+        """
+        former, reference = found.reference, self.reference(name)
+        found.reference = reference
+        widened = former is not None and reference is not None and _widens(former, reference)
         found.filter = KeyFilter(reference)
         wanted = {
             publisher: target
@@ -156,14 +162,22 @@ class Registry:
         }
         for publisher in [one for one in found.queues if one not in wanted]:
             found.drop_publisher(publisher)
-        added: list[PublisherQueue] = []
+        lacking: list[PublisherQueue] = []
         queues: dict[PublisherName, PublisherQueue] = {}
         for publisher, target in wanted.items():
             queue = found.queues.get(publisher)
             if queue is None:
                 queue = PublisherQueue(target, self.shared)
-                added.append(queue)
+                lacking.append(queue)
+            elif widened or queue.target.agreed.cluster_name != target.agreed.cluster_name:
+                lacking.append(queue)
             queue.target = target
             queues[publisher] = queue
         found.queues = queues
-        return added
+        return lacking
+
+
+def _widens(former: MapReference, reference: MapReference) -> bool:
+    """Tell whether changes may have been left out that would be queued by the reference."""
+    filters = (former.include, former.exclude), (reference.include, reference.exclude)
+    return filters[0] != filters[1] or (reference.republishing and not former.republishing)

@@ -328,6 +328,49 @@ def test_entries_from_before_need_a_sync_and_are_as_old_as_the_begin() -> None:
     assert single.state.maps.by_name["m"].fast is False  # it has received a change
 
 
+def agreed_publisher(**others: str) -> Agreement:
+    second = agreement(revision=2)
+    return second._replace(publishers=(second.publishers[0]._replace(**others),))
+
+
+def agreed_reference(revision: int, *, republishing: bool) -> Agreement:
+    agreed = agreement(revision=revision)
+    ((name, reference),) = agreed.maps
+    assert reference is not None
+    return agreed._replace(maps=((name, reference._replace(republishing=republishing)),))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(agreement(exclude=("k",)), agreement(revision=2), id="filter"),
+        pytest.param(
+            agreed_reference(1, republishing=False),
+            agreed_reference(2, republishing=True),
+            id="republishing",
+        ),
+        pytest.param(agreement(), agreed_publisher(cluster_name="paris"), id="target"),
+    ],
+)
+def test_a_map_needs_a_sync_when_more_than_before_is_published(
+    first: Agreement, second: Agreement
+) -> None:
+    single = Single(first)
+    single.merge(change("k", AHEAD))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    assert single.state.wan.unsynced(LONDON) == set()
+    single.apply(WanAgree(second))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+
+
+def test_a_map_needs_no_sync_when_as_much_as_before_is_published() -> None:
+    single = Single(agreed_reference(1, republishing=True))
+    single.put("k")
+    single.apply(WanAgree(agreed_reference(2, republishing=False)))
+    assert single.state.wan.unsynced(LONDON) == set()
+    assert single.queued() == [("k", ChangeKind.PUT)]
+
+
 def test_a_restored_copy_is_another_cluster() -> None:
     single = Single(agreement())
     single.put("k")
