@@ -308,10 +308,7 @@ class Wan:
     ) -> MergeResult:
         change, policy, eviction = operation
         name, kind, key, stamp = change.name, change.kind, change.key, change.stamp
-        cleared = found.cleared
-        if policy is MergePolicy.PASS_THROUGH:
-            cleared = found.cleared_for_all
-        if stamp <= cleared:
+        if stamp <= _cleared(found, policy):
             return MergeResult.OLDER
         known = self._known(name, key, found)
         result = merge_result(change, policy, known)
@@ -333,9 +330,9 @@ class Wan:
     def _merge_clear(
         self, change: Change, policy: MergePolicy, found: MapWan, member: bytes, place: int
     ) -> MergeResult:
-        name, stamp = change.name, change.stamp
-        if stamp <= found.cleared:
-            return MergeResult.UNCHANGED if stamp == found.cleared else MergeResult.OLDER
+        name, stamp, cleared = change.name, change.stamp, _cleared(found, policy)
+        if stamp <= cleared:
+            return MergeResult.UNCHANGED if stamp == cleared else MergeResult.OLDER
         if policy is MergePolicy.PUT_IF_ABSENT:
             return MergeResult.OLDER
         of_map = self._maps.by_name.get(name)
@@ -343,7 +340,11 @@ class Wan:
             old = [
                 key
                 for key in of_map.entries
-                if found.stamp(key) <= stamp and found.filter.includes(key)
+                if found.filter.includes(key)
+                and (
+                    found.stamp(key) <= stamp
+                    or (policy is MergePolicy.PASS_THROUGH and key not in found.passed)
+                )
             ]
             if len(old) == len(of_map.entries):
                 self._maps.drop_all(name)
@@ -386,6 +387,11 @@ class Wan:
             for name, found in self._registry.maps.items()
             if (queue := found.queues.get(publisher)) is not None and queue.gaps & gap
         }
+
+
+def _cleared(found: MapWan, policy: MergePolicy) -> int:
+    """Return the stamp up to which changes of other clusters are over by the policy."""
+    return found.cleared_for_all if policy is MergePolicy.PASS_THROUGH else found.cleared
 
 
 def _copy(name: str, found: MapWan) -> WanMapSnapshot:

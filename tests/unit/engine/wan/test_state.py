@@ -280,6 +280,28 @@ def test_pass_through_overrules_clients_and_not_later_changes() -> None:
     assert single.state.wan.maps["m"].stamp("k") == 7
 
 
+def test_a_clear_that_passes_through_overrules_clients_and_not_later_changes() -> None:
+    single = Single(agreement(policy=PASS_THROUGH))
+    single.put("client's")
+    single.merge(change("older", 6), PASS_THROUGH)
+    single.merge(change("later", 8), PASS_THROUGH)
+    clear = change("", 7, kind=ChangeKind.CLEAR)
+    assert single.merge(clear, PASS_THROUGH) is MergeResult.TAKEN
+    assert list(single.state.maps.by_name["m"].entries) == ["later"]
+    assert single.merge(clear, PASS_THROUGH) is MergeResult.UNCHANGED
+    assert single.merge(change("older", 6), PASS_THROUGH) is MergeResult.OLDER
+
+
+def test_a_clear_that_passes_through_overrules_a_client_s_clear() -> None:
+    single = Single(agreement(policy=PASS_THROUGH))
+    single.apply(MapClear("m"))
+    assert single.merge(change("k", 6), PASS_THROUGH) is MergeResult.TAKEN
+    clear = change("", 7, kind=ChangeKind.CLEAR)
+    assert single.merge(clear, PASS_THROUGH) is MergeResult.TAKEN
+    assert single.state.entry("m", "k", single.now_ms) is None
+    assert single.merge(change("k", 8), PASS_THROUGH) is MergeResult.TAKEN
+
+
 def test_put_if_absent_takes_what_is_neither_there_nor_removed() -> None:
     single = Single(agreement(policy=PUT_IF_ABSENT))
     single.put("k")
