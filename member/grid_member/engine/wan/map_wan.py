@@ -264,8 +264,11 @@ class MapWan:
         limit = self._shared.max_tombstones
         excess = len(tombstones) - limit
         if excess > 0 and excess % EXCESS_STEP == 1:
-            oldest = [one for one in tombstones if one != key]
-            self._forget_tombstones(oldest, excess + limit // 16, waited_for=True)
+            # While a target is away nearly all of them wait: there is no use in looking at each.
+            excess -= sum(queue.count() for queue in self.queues.values())
+            if excess > 0:
+                oldest = [one for one in tombstones if one != key]
+                self._forget_tombstones(oldest, excess + limit // 16, waited_for=True)
 
     def _take_stamp(self, key: str) -> None:
         if self.stamps.pop(key, 0):

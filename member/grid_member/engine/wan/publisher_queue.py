@@ -198,6 +198,10 @@ class PublisherQueue:
         """Count the keys that wait in the member's queue; a clear counts as one."""
         return len(self.by_member.get(member, ())) + (self.clear_member == member)
 
+    def count(self) -> int:
+        """Count the keys that wait in the queues of all members."""
+        return sum(map(len, self.by_member.values()))
+
     def members(self) -> list[bytes]:
         """Return the members in whose queues anything waits, in order."""
         found = set(self.by_member)

@@ -36,6 +36,7 @@ from grid_member.engine.wan.agreement import (
     WhenQueueFull,
 )
 from grid_member.engine.wan.changes import Change, ChangeKind, MergeResult
+from grid_member.engine.wan.publisher_queue import PublisherQueue
 from grid_member.engine.wan.stamps import EPOCH_MS, STAMP_BITS, first_stamp, last_stamp
 from tests.unit.engine.backed_up import dumps
 from tests.unit.engine.images import through_a_snapshot
@@ -328,6 +329,32 @@ def test_a_purged_tombstone_makes_an_older_put_ambiguous() -> None:
     single.apply(WanPurge("m", AHEAD, waited_for=True))
     assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
     assert single.state.wan.maps["m"].ambiguous == 1
+
+
+def test_tombstones_that_wait_are_not_searched_for_some_that_may_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else removals get slower and slower while a target is away."""
+    asked: list[str] = []
+    has = PublisherQueue.has
+
+    def noted(queue: PublisherQueue, key: str) -> bool:
+        asked.append(key)
+        return has(queue, key)
+
+    monkeypatch.setattr(PublisherQueue, "has", noted)
+    agreed = agreement(max_tombstones=4)
+    publisher = agreed.publishers[0]._replace(queue_capacity=10_000)
+    single = Single(agreed._replace(publishers=(publisher,)))
+    for number in range(3000):
+        single.apply(MapRemove("m", str(number)))
+    tombstones = single.state.wan.maps["m"].tombstones
+    assert (len(tombstones), asked) == (3000, [])
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    for number in range(3000, 3100):
+        single.apply(MapRemove("m", str(number)))
+    assert list(tombstones)[-100:] == [str(number) for number in range(3000, 3100)]
+    assert len(tombstones) < 200
 
 
 def test_a_map_of_which_other_clusters_send_changes_needs_no_reference() -> None:
