@@ -401,8 +401,7 @@ class Maps:
             for key, stored in found.entries.items()
         )
         if found.wan is not None:
-            for key in found.entries:
-                found.wan.entry_cleared(key)
+            found.wan.entries_cleared()
 
     def drop(self, name: str, key: str) -> None:
         """Drop an entry, if there is one; its stamp is not touched."""

@@ -9,6 +9,8 @@ from grid_member.engine.wan.key_filter import KeyFilter
 from grid_member.engine.wan.publisher_queue import COMPARING, NEEDS_COMPARE, NEEDS_SYNC
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from grid_member.engine.api import Refused
     from grid_member.engine.wan.agreement import MapReference, PublisherName
     from grid_member.engine.wan.publisher_queue import PublisherQueue, Shared
@@ -134,9 +136,10 @@ class MapWan:
     def clear(self, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
         """Note that all that is not newer is gone; the caller has removed the entries."""
         self.cleared, self.cleared_passed = stamp, passed
-        for key in [key for key, at in self.tombstones.items() if at <= stamp]:
+        over = [key for key, at in self.tombstones.items() if at <= stamp]
+        self._shared.live_bytes -= _kept_bytes(over)
+        for key in over:
             del self.tombstones[key]
-            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
         newer = {*self.stamps, *self.tombstones}
         for queue in self.queues.values():
             if self._publishes(passed):
@@ -151,6 +154,11 @@ class MapWan:
     def entry_cleared(self, key: str) -> None:
         """Note that a clear has removed the entry."""
         self._take_stamp(key)
+
+    def entries_cleared(self) -> None:
+        """Note that a clear has removed all entries."""
+        self._shared.live_bytes -= _kept_bytes(self.stamps)
+        self.stamps.clear()
 
     # Queues
 
@@ -192,8 +200,8 @@ class MapWan:
         """Count nothing of this map any more."""
         for publisher in list(self.queues):
             self.drop_publisher(publisher)
-        kept = (*self.stamps, *self.tombstones)
-        self._shared.live_bytes -= MAP_BYTES + sum(STAMP_OVERHEAD_BYTES + len(key) for key in kept)
+        kept_bytes = _kept_bytes(self.stamps) + _kept_bytes(self.tombstones)
+        self._shared.live_bytes -= MAP_BYTES + kept_bytes
 
     # Snapshots
 
@@ -287,6 +295,11 @@ class MapWan:
             self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
             if waited_for:
                 self.purged = max(self.purged, stamp)
+
+
+def _kept_bytes(keys: Collection[str]) -> int:
+    """Return what the stamps or tombstones of keys count for."""
+    return STAMP_OVERHEAD_BYTES * len(keys) + sum(map(len, keys))
 
 
 def _queued(queue: PublisherQueue) -> list[str]:
