@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid_member.engine.api import Reason, Refused
+from grid_member.engine.api import Eviction, EvictionPolicy, Reason, Refused
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     MapClear,
     MapPut,
+    MapPutBounded,
     MapRemove,
     Operation,
     Outcome,
@@ -45,6 +46,8 @@ from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from grid_member.engine.wan.map_wan import MapWan
 
 OWN, OTHER = b"o" * 16, b"t" * 16
 A, B = b"A" * 16, b"B" * 16
@@ -377,9 +380,10 @@ def test_entries_from_before_need_a_sync_and_are_as_old_as_the_begin() -> None:
     assert single.state.maps.by_name["m"].fast is False  # it has received a change
 
 
-def agreed_publisher(**others: str) -> Agreement:
+def agreed_target(cluster_name: str) -> Agreement:
     second = agreement(revision=2)
-    return second._replace(publishers=(second.publishers[0]._replace(**others),))
+    publisher = second.publishers[0]._replace(cluster_name=cluster_name)
+    return second._replace(publishers=(publisher,))
 
 
 def agreed_reference(revision: int, *, republishing: bool) -> Agreement:
@@ -398,7 +402,7 @@ def agreed_reference(revision: int, *, republishing: bool) -> Agreement:
             agreed_reference(2, republishing=True),
             id="republishing",
         ),
-        pytest.param(agreement(), agreed_publisher(cluster_name="paris"), id="target"),
+        pytest.param(agreement(), agreed_target("paris"), id="target"),
     ],
 )
 def test_a_map_needs_a_sync_when_more_than_before_is_published(
@@ -455,6 +459,9 @@ OPERATIONS = st.one_of(
     *SMALL_WAN_OPERATIONS,
     st.builds(MapPut, st.sampled_from("ab"), st.sampled_from("klm"), st.binary(max_size=1),
               st.none(), st.sampled_from([0, 0, 5])),
+    st.builds(MapPutBounded, st.sampled_from("ab"), st.sampled_from("klm"), st.binary(max_size=1),
+              st.none(), st.sampled_from([0, 5]), st.sampled_from([0, 3]),
+              st.none() | st.sampled_from([Eviction(policy, 2, 0) for policy in EvictionPolicy])),
     st.builds(MapRemove, st.sampled_from("ab"), st.sampled_from("klm")),
     st.builds(MapClear, st.sampled_from("ab")),
 )  # fmt: skip
@@ -476,7 +483,19 @@ def test_a_replica_that_starts_anew_at_every_record_is_equal(
         assert anew.apply(sequence, now_ms, record) == whole.apply(sequence, now_ms, record)
         assert anew.dump() == whole.dump()
         assert anew.live_bytes == whole.live_bytes
-        for found in whole.wan.maps.values():
-            for queue in found.queues.values():
-                known = {*found.tombstones, *found.stamps}
-                assert {key for keys in queue.by_member.values() for key in keys} <= known
+        for name, found in whole.wan.maps.items():
+            of_map = whole.maps.by_name.get(name)
+            check_map(found, set() if of_map is None else set(of_map.entries))
+
+
+def check_map(found: MapWan, entries: set[str]) -> None:
+    known = {*found.tombstones, *found.stamps}
+    assert set(found.stamps) <= entries
+    assert entries.isdisjoint(found.tombstones)
+    assert set(found.passed) <= known
+    for queue in found.queues.values():
+        queued = [key for keys in queue.by_member.values() for key in keys]
+        assert len(queued) == len(set(queued)) == queue.count()
+        assert set(queued) <= known
+        for keys in queue.by_member.values():
+            assert list(keys.values()) == sorted({*keys.values()})
