@@ -24,6 +24,7 @@ from grid_member.engine.state.stored import StoredEntry, as_entry, as_stored, va
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Eviction, EvictionPolicy, Refused
+    from grid_member.engine.state.fields import EntryFields
     from grid_member.engine.state.local_reads import LocalReads
     from grid_member.engine.wan.map_wan import MapWan
     from grid_member.engine.wan.registry import Registry
@@ -311,18 +312,20 @@ class Maps:
         Nothing is stored when a WAN queue is full that refuses writes.
         """
         name, key, value, content_type, ttl_ms, idle_ms, eviction = operation
-        wan = self._registry.of(name)
-        refused = None if wan is None else wan.refusal(key, member)
-        if refused is not None:
-            return refused
-        entry = EntryPart(name, key, value, content_type, now_ms + ttl_ms if ttl_ms else 0)
+        found = self.by_name.get(name)
+        wan = self._registry.of(name) if found is None else found.wan
         if wan is not None:
+            refused = wan.refusal(key, member)
+            if refused is not None:
+                return refused
             wan.put(key, self._registry.tick(now_ms), member, place)
+        # A plain tuple: to make a named one would take a fifth of such a put.
+        entry = name, key, value, content_type, now_ms + ttl_ms if ttl_ms else 0
         self.store_bounded(entry, Idleness(idle_ms, now_ms) if idle_ms else None, eviction, place)
         return None
 
     def store_bounded(
-        self, entry: EntryPart, idleness: Idleness | None, eviction: Eviction | None, place: int
+        self, entry: EntryFields, idleness: Idleness | None, eviction: Eviction | None, place: int
     ) -> None:
         """Store an entry, then evict others while the map holds too much."""
         name, key, value, content_type, deadline_ms = entry

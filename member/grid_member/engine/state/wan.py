@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.state.snapshot import (
-    EntryPart,
     Idleness,
     QueuedPart,
     StampPart,
@@ -319,7 +318,7 @@ class Wan:
             self._maps.drop(name, key)
             return result
         found.put(key, stamp, member, place, change.passed)
-        entry = EntryPart(name, key, change.value, change.content_type, change.deadline_ms)
+        entry = name, key, change.value, change.content_type, change.deadline_ms
         idleness = Idleness(change.idle_ms, now_ms) if change.idle_ms else None
         self._maps.store_bounded(entry, idleness, eviction, place)
         if known is None and found.counts_as_ambiguous(stamp):
