@@ -156,16 +156,7 @@ class MemberClient:
     async def call(
         self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
     ) -> CallOutcome | None:
-        """Tell one member what to do; an outcome, not an exception, whatever happens.
-
-        Args:
-            call: What to tell whom.
-            access: What opens the member's listener.
-            may_send: Asked once, immediately before the request goes out: whether it still may.
-
-        Returns:
-            None when `may_send` said no: nothing was sent.
-        """
+        """Tell one member what to do, as `Members.call` says, unless its breaker is open."""
         process = process_id(call.pod)
         if not self._breaker.allows(process):
             return CallUnknown(SILENT)
