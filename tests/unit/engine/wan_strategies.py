@@ -36,6 +36,7 @@ from grid_member.engine.wan.agreement import (
     WhenQueueFull,
 )
 from grid_member.engine.wan.changes import MAX_PASSED, Change, ChangeKind
+from tests.unit.engine.wan.agreements import MEMBERS, OWN
 
 if TYPE_CHECKING:
     from grid_member.engine.state.layout import Field
@@ -85,13 +86,12 @@ WAN_FIELDS: dict[Field[Any], tuple[st.SearchStrategy[Any], ...]] = {
 }
 
 # A small world, in which operations meet each other and the maps of the other strategies.
-_OWN = b"o" * 16
 _NAMES = st.sampled_from("ab")
 _KEYS = st.sampled_from("klm")
-_SMALL_IDS = st.sampled_from([_OWN, b"1" * 16, b"2" * 16, b"3" * 16])
+_SMALL_IDS = st.sampled_from([OWN, b"1" * 16, b"2" * 16, b"3" * 16])
 _SMALL_PASSED = st.lists(_SMALL_IDS, min_size=1, max_size=2).map(tuple)
 _SMALL_PUBLISHERS = st.builds(PublisherName, st.just("r"), st.sampled_from("pq"))
-_MEMBERS = st.sampled_from([b"A" * 16, b"B" * 16])
+_MEMBERS = st.sampled_from(MEMBERS)
 _STAMPS = st.integers(1, 60)
 _PLACES = st.builds(lambda sequence, index: (sequence << 16) + index, st.integers(1, 40),
                     st.integers(0, 2))  # fmt: skip
@@ -109,7 +109,7 @@ _SMALL_AGREED = st.builds(
 _SMALL_AGREEMENTS = st.builds(
     Agreement,
     st.integers(1, 9),
-    st.sampled_from([_OWN, _OWN, _OWN, b"n" * 16]),
+    st.sampled_from([OWN, OWN, OWN, b"n" * 16]),
     st.sampled_from(["a", "*", "default"]).flatmap(
         lambda name: st.tuples(st.tuples(st.just(name), st.none() | _SMALL_REFERENCES))
     ),

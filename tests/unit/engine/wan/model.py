@@ -31,9 +31,6 @@ from grid_member.engine.state.operations import (
     WanPurge,
 )
 from grid_member.engine.wan.agreement import (
-    AgreedPublisher,
-    Agreement,
-    MapReference,
     MergePolicy,
     PublisherName,
     PublisherState,
@@ -41,14 +38,13 @@ from grid_member.engine.wan.agreement import (
 )
 from grid_member.engine.wan.changes import Change, ChangeKind
 from grid_member.engine.wan.stamps import COUNTER_BITS, EPOCH_MS, last_stamp
+from tests.unit.engine.wan.agreements import MAP, MEMBERS, agreement, publisher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS: Final = 80
-MAP: Final = "m"
 KEYS: Final = ("k", "l", "m", "n")
-MEMBERS: Final = (b"A" * 16, b"B" * 16)
 BEGIN_MS: Final = EPOCH_MS + 1_000_000
 TTL_MS: Final = 30
 FLIGHTS: Final = 3
@@ -91,18 +87,12 @@ class Cluster:
         self.counters = dict.fromkeys(MEMBERS, 0)
         capacity = chance.choice([2, 3, 100, 100])
         when_full = chance.choice(list(WhenQueueFull))
-        reference = MapReference(
-            "r", MergePolicy.LATEST_UPDATE, topology.republishing, include=(), exclude=()
-        )
-        publishers = tuple(
-            AgreedPublisher(
-                PublisherName("r", target), target, capacity, when_full, PublisherState.REPLICATING
-            )
-            for source, target in topology.edges
-            if source == name
-        )
-        self.agreement = Agreement(
-            1, self.cluster_id, ((MAP, reference),), publishers, 600_000, UNLIMITED, 60_000
+        targets = [target for source, target in topology.edges if source == name]
+        self.agreement = agreement(
+            tuple(publisher(target, capacity, when_full) for target in targets),
+            cluster_id=self.cluster_id,
+            republishing=topology.republishing,
+            max_tombstones=UNLIMITED,
         )
 
     def now_ms(self, step: int) -> int:

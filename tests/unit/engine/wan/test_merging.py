@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record, WanAgree, WanMerge
-from grid_member.engine.wan.agreement import Agreement, MapReference, MergePolicy
+from grid_member.engine.wan.agreement import MergePolicy
 from grid_member.engine.wan.changes import Change, ChangeKind
+from tests.unit.engine.wan.agreements import agreement
 
-REFERENCE = MapReference("r", MergePolicy.LATEST_UPDATE, republishing=True, include=(), exclude=())
-AGREEMENT = Agreement(1, b"o" * 16, (("m", REFERENCE),), (), 600_000, 1000, 60_000)
+AGREEMENT = agreement(publishers=())
 KEYED = st.builds(
     Change,
     st.just("m"),

@@ -28,9 +28,7 @@ from grid_member.engine.state.operations import (
 )
 from grid_member.engine.state.sharding import merge, split, without_values
 from grid_member.engine.wan.agreement import (
-    AgreedPublisher,
     Agreement,
-    MapReference,
     MergePolicy,
     PublisherName,
     PublisherState,
@@ -42,6 +40,7 @@ from grid_member.engine.wan.stamps import EPOCH_MS, STAMP_BITS, first_stamp, las
 from tests.unit.engine.backed_up import dumps
 from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.wan import planted
+from tests.unit.engine.wan.agreements import LONDON, MEMBERS, OWN, agreement, publisher
 from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS
 
 if TYPE_CHECKING:
@@ -49,28 +48,12 @@ if TYPE_CHECKING:
 
     from grid_member.engine.wan.map_wan import MapWan
 
-OWN, OTHER = b"o" * 16, b"t" * 16
-A, B = b"A" * 16, b"B" * 16
-LONDON = PublisherName("r", "london")
+OTHER = b"t" * 16
+A, B = MEMBERS
 NOW_MS = EPOCH_MS + 1_000_000
 LATEST, PASS_THROUGH = MergePolicy.LATEST_UPDATE, MergePolicy.PASS_THROUGH
 PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
-
-
-def agreement(
-    when_full: WhenQueueFull = WhenQueueFull.DISCARD_AFTER_MUTATION,
-    *,
-    revision: int = 1,
-    policy: MergePolicy = LATEST,
-    exclude: tuple[str, ...] = (),
-    cluster_id: bytes = OWN,
-    max_tombstones: int = 1000,
-) -> Agreement:
-    reference = MapReference("r", policy, republishing=True, include=(), exclude=exclude)
-    publisher = AgreedPublisher(LONDON, "london", 2, when_full, PublisherState.REPLICATING)
-    return Agreement(
-        revision, cluster_id, (("m", reference),), (publisher,), 600_000, max_tombstones, 60_000
-    )
+REFUSING = (publisher(when_full=WhenQueueFull.THROW_EXCEPTION),)
 
 
 class Single:
@@ -173,7 +156,7 @@ def test_a_stamp_has_59_bits_until_2093() -> None:
 
 
 def test_a_full_queue_refuses_the_write() -> None:
-    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    single = Single(agreement(REFUSING))
     assert [single.put(key) for key in "kl"] == [None, None]
     for outcome in (single.put("m"), single.apply(MapRemove("m", "n"))):
         assert outcome == Refused(
@@ -186,7 +169,7 @@ def test_a_full_queue_refuses_the_write() -> None:
 
 def test_a_change_of_another_cluster_makes_a_full_queue_compare() -> None:
     """Two clusters with full queues must not wait for each other."""
-    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    single = Single(agreement(REFUSING))
     single.put("k")
     single.put("l")
     assert single.merge(change("n", AHEAD)) is MergeResult.TAKEN
@@ -209,12 +192,11 @@ def test_a_full_queue_compares() -> None:
 
 
 def test_a_key_that_waits_fits_into_a_queue_that_became_smaller() -> None:
-    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION))
+    single = Single(agreement(REFUSING))
     single.put("k")
     single.put("l")
-    smaller = agreement(WhenQueueFull.THROW_EXCEPTION, revision=2)
-    publisher = smaller.publishers[0]._replace(queue_capacity=1)
-    single.apply(WanAgree(smaller._replace(publishers=(publisher,))))
+    smaller = publisher(capacity=1, when_full=WhenQueueFull.THROW_EXCEPTION)
+    single.apply(WanAgree(agreement((smaller,), revision=2)))
     assert single.put("k") is None
     assert single.state.wan.comparing(LONDON) == set()
     assert single.queued() == [("l", ChangeKind.PUT), ("k", ChangeKind.PUT)]
@@ -222,7 +204,8 @@ def test_a_key_that_waits_fits_into_a_queue_that_became_smaller() -> None:
 
 
 def test_a_queue_refuses_only_while_it_is_sent() -> None:
-    single = Single(agreement(WhenQueueFull.THROW_EXCEPTION_ONLY_IF_REPLICATION_ACTIVE))
+    when_full = WhenQueueFull.THROW_EXCEPTION_ONLY_IF_REPLICATION_ACTIVE
+    single = Single(agreement((publisher(when_full=when_full),)))
     single.put("k")
     single.put("l")
     assert isinstance(single.put("n"), Refused)
@@ -346,9 +329,7 @@ def test_tombstones_that_wait_are_not_searched_for_some_that_may_go(
         return has(queue, key)
 
     monkeypatch.setattr(PublisherQueue, "has", noted)
-    agreed = agreement(max_tombstones=4)
-    publisher = agreed.publishers[0]._replace(queue_capacity=10_000)
-    single = Single(agreed._replace(publishers=(publisher,)))
+    single = Single(agreement((publisher(capacity=10_000),), max_tombstones=4))
     for number in range(3000):
         single.apply(MapRemove("m", str(number)))
     tombstones = single.state.wan.maps["m"].tombstones
@@ -380,17 +361,7 @@ def test_entries_from_before_need_a_sync_and_are_as_old_as_the_begin() -> None:
     assert single.state.maps.by_name["m"].fast is False  # it has received a change
 
 
-def agreed_target(cluster_name: str) -> Agreement:
-    second = agreement(revision=2)
-    publisher = second.publishers[0]._replace(cluster_name=cluster_name)
-    return second._replace(publishers=(publisher,))
-
-
-def agreed_reference(revision: int, *, republishing: bool) -> Agreement:
-    agreed = agreement(revision=revision)
-    ((name, reference),) = agreed.maps
-    assert reference is not None
-    return agreed._replace(maps=((name, reference._replace(republishing=republishing)),))
+MOVED = publisher()._replace(cluster_name="paris")
 
 
 @pytest.mark.parametrize(
@@ -398,11 +369,11 @@ def agreed_reference(revision: int, *, republishing: bool) -> Agreement:
     [
         pytest.param(agreement(exclude=("k",)), agreement(revision=2), id="filter"),
         pytest.param(
-            agreed_reference(1, republishing=False),
-            agreed_reference(2, republishing=True),
+            agreement(republishing=False),
+            agreement(revision=2, republishing=True),
             id="republishing",
         ),
-        pytest.param(agreement(), agreed_target("paris"), id="target"),
+        pytest.param(agreement(), agreement((MOVED,), revision=2), id="target"),
     ],
 )
 def test_a_map_needs_a_sync_when_more_than_before_is_published(
@@ -417,9 +388,9 @@ def test_a_map_needs_a_sync_when_more_than_before_is_published(
 
 
 def test_a_map_needs_no_sync_when_as_much_as_before_is_published() -> None:
-    single = Single(agreed_reference(1, republishing=True))
+    single = Single(agreement(republishing=True))
     single.put("k")
-    single.apply(WanAgree(agreed_reference(2, republishing=False)))
+    single.apply(WanAgree(agreement(revision=2, republishing=False)))
     assert single.state.wan.unsynced(LONDON) == set()
     assert single.queued() == [("k", ChangeKind.PUT)]
 
