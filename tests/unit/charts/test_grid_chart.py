@@ -8,7 +8,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from grid_operator.api.chart_own_values import OWN_VALUES
+from grid_operator.api.chart.own_values import OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
 from tests.unit.charts.conftest import CHARTS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from grid_operator.api.chart import PAGE, escaped, main, written_files
+from grid_operator.api.chart.__main__ import PAGE, escaped, main, written_files
 from grid_operator.command import make_options, make_parser
 from tests.unit.charts.conftest import CHARTS
 

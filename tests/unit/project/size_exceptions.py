@@ -10,7 +10,6 @@ from typing import Final
 
 FILES_IN_FOLDERS: Final = {
     # The operator's folders are its layers, each one child, condition or call a file.
-    "operator/grid_operator/api": 22,
     "operator/grid_operator/render": 21,
     # One benchmark a file, and one end-to-end story a file.
     "bench": 21,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_operator.api.chart_own_values import CERT_MANAGER, OF_BOTH_MODES, OWN_VALUES
+from grid_operator.api.chart.own_values import CERT_MANAGER, OF_BOTH_MODES, OWN_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from grid_operator.api.chart_page import with_own_values
-from grid_operator.api.chart_values import schema_text, values_text
+from grid_operator.api.chart.page import with_own_values
+from grid_operator.api.chart.values import schema_text, values_text
 from grid_operator.api.crd import custom_resource_definition, to_yaml
 
 DEFAULT_DIRECTORY: Final = Path("charts")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from grid_operator.api.chart_own_values import CERT_MANAGER, CONDITION, OWN_VALUES
+from grid_operator.api.chart.own_values import CERT_MANAGER, CONDITION, OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import VERSION
 

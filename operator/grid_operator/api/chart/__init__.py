@@ -1,0 +1,1 @@
+"""The parts of the charts that come from the API types."""
