@@ -1,8 +1,8 @@
 """Rendering: a GridCluster in, the Kubernetes objects that it consists of out. Pure."""
 
 from grid_operator.render.children import desired_state, render_children
+from grid_operator.render.configuration.tree import configuration_tree
 from grid_operator.render.context import RenderContext, SecretContent
-from grid_operator.render.member_configuration import configuration_tree
 from grid_operator.render.record import read_record
 from grid_operator.render.secrets import complete_secrets, named_secrets, secret_content
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_operator.api.names import config_map_name
-from grid_operator.render.member_configuration import configuration_file
+from grid_operator.render.configuration.tree import configuration_file
 from grid_operator.render.metadata import child_metadata
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from grid_operator.api.names import (
     management_secret_name,
     member_host,
 )
-from grid_operator.render.member_configuration import (
+from grid_operator.render.configuration.tree import (
     BACKUP_DIR_VARIABLE,
     DATA_DIR_VARIABLE,
     IDENTITY_PASSWORD_VARIABLE,

@@ -31,6 +31,7 @@ from grid_operator.api.names import (
     identity_secret_name,
 )
 from grid_operator.api.phase import is_at_rest, is_restoring, wanted_replicas
+from grid_operator.render.configuration.tree import RESTORE_FROM, configuration_tree, yaml_text
 from grid_operator.render.identity import (
     IDENTITY,
     MEMBERS_TLS,
@@ -39,7 +40,6 @@ from grid_operator.render.identity import (
     identity_problem,
     shown_otherwise,
 )
-from grid_operator.render.member_configuration import RESTORE_FROM, configuration_tree, yaml_text
 from grid_operator.render.metadata import digest
 from grid_operator.render.secrets import (
     RECORD_PREFIX,

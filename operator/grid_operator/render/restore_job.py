@@ -22,8 +22,8 @@ from grid_operator.api.names import (
     restore_labels,
     statefulset_name,
 )
+from grid_operator.render.configuration.tree import PERSISTENCE_DIR
 from grid_operator.render.container import container_security_context, mount, resources
-from grid_operator.render.member_configuration import PERSISTENCE_DIR
 from grid_operator.render.metadata import child_metadata
 from grid_operator.render.pod import claim_volume, pod_security_context, scheduling, tmp_volume
 

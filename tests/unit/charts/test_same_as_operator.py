@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from grid_member.config.load import parse_config
 from grid_operator.api.names import COMPONENT_LABEL, config_map_name
 from grid_operator.render import configuration_tree, render_children
-from grid_operator.render.member_configuration import yaml_text
+from grid_operator.render.configuration.tree import yaml_text
 from tests.unit.charts.differences import DIFFERENCES, MANAGEMENT_SECRET, Case, Objects
 from tests.unit.charts.specs import UNWRITABLE, as_values, names, with_pods
 from tests.unit.operator.api.clusters import CONTEXT, SPECS, make_cluster
+from tests.unit.operator.render.configuration.test_member_configuration import ENVIRONMENT
 from tests.unit.operator.render.specs import Spec, specs
-from tests.unit.operator.render.test_member_configuration import ENVIRONMENT
 
 if TYPE_CHECKING:
     from grid_member.config import MemberConfig

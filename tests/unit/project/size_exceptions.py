@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 FILES_IN_FOLDERS: Final = {
-    # The operator's folders are its layers, each one child, condition or call a file.
-    "operator/grid_operator/render": 21,
     # One benchmark a file, and one end-to-end story a file.
     "bench": 21,
     "tests/e2e": 21,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Rejected
 from grid_operator.ports.local.texts import Texts, object_name
-from grid_operator.render.member_configuration import (
+from grid_operator.render.configuration.tree import (
     BIND_ADDRESS_VARIABLE,
     MEMBER_VARIABLE_PREFIX,
     PUBLIC_ADDRESS_VARIABLE,

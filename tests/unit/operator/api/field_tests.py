@@ -19,6 +19,7 @@ ACCESS: Final = f"{_FIELDS}test_access.py::test_"
 KUBERNETES: Final = f"{_FIELDS}test_kubernetes.py::test_"
 API: Final = "tests/unit/operator/api/test_gridcluster.py::test_"
 RENDER: Final = "tests/unit/operator/render/test_"
+CONFIGURATION: Final = "tests/unit/operator/render/configuration/test_"
 DECIDE: Final = "tests/unit/operator/decide/test_"
 OPERATIONS: Final = "tests/unit/operator/decide/operations/test_"
 SEVERAL: Final = "tests/unit/operator/decide/several/test_"
@@ -96,7 +97,7 @@ SPEC: Final[Table] = {
     ),
     "spec.configFormat": (
         f"{NETWORK}the_member_runs_on_a_file_of_the_format",
-        f"{RENDER}member_configuration.py::test_yaml_and_xml_are_the_same_to_a_member",
+        f"{CONFIGURATION}member_configuration.py::test_yaml_and_xml_are_the_same_to_a_member",
     ),
     "spec.maps[].name": (_EXPIRES, _ON_DISK),
     "spec.maps[].timeToLiveSeconds": (_EXPIRES, f"{STRUCTURES}idle_is_not_old"),
@@ -165,7 +166,7 @@ SPEC: Final[Table] = {
         f"{ACCESS}certificates_of_clients_are_verified_or_not_asked_for",
     ),
     "spec.tls.members": (
-        f"{RENDER}member_configuration.py::test_members_speak_tls_with_each_other",
+        f"{CONFIGURATION}member_configuration.py::test_members_speak_tls_with_each_other",
         f"{SEVERAL}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
         f"{SEVERAL}identity.py::test_another_identity_is_refused_while_members_run",
         f"{UP}_tls.py::test_three_members_meet_over_tls_alone",
@@ -185,7 +186,7 @@ SPEC: Final[Table] = {
     "spec.logging.level": (_LOG, f"{RENDER}record.py::test_a_log_level_is_given_and_given_back"),
     "spec.shutdown.drainSeconds": (
         _TOLD,
-        f"{RENDER}member_configuration.py::test_members_drain_unless_one_is_alone",
+        f"{CONFIGURATION}member_configuration.py::test_members_drain_unless_one_is_alone",
         f"{NETWORK}a_member_that_is_told_to_stop_drains",
         f"{E2E}several.py::test_a_changed_pod_takes_one_member_after_the_other",
     ),

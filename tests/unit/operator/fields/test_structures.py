@@ -9,10 +9,10 @@ import pytest
 
 from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.config.load import parse_config
-from grid_operator.render.member_configuration import configuration_file
+from grid_operator.render.configuration.tree import configuration_file
 from tests.unit.gridctl.running import until
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster
-from tests.unit.operator.render.test_member_configuration import ENVIRONMENT
+from tests.unit.operator.render.configuration.test_member_configuration import ENVIRONMENT
 
 if TYPE_CHECKING:
     from grid_member.engine.api import MapSettings, QueueSettings

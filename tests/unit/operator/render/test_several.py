@@ -18,8 +18,8 @@ from grid_operator.api.conditions import (
 from grid_operator.render import desired_state, read_record
 from grid_operator.render.disruption_budget import disruption_budget
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster, render
+from tests.unit.operator.render.configuration.test_member_configuration import ENVIRONMENT, loaded
 from tests.unit.operator.render.restoring import COPYING, restoring_cluster
-from tests.unit.operator.render.test_member_configuration import ENVIRONMENT, loaded
 
 if TYPE_CHECKING:
     from grid_operator.api.desired import Desired

@@ -12,8 +12,8 @@ from jinja2 import UndefinedError
 from grid_member.config.load import parse_config
 from grid_member.config.model.security import ClientCertificates
 from grid_operator.decide.validate import find_problem
-from grid_operator.render.member_configuration import configuration_file, configuration_tree
-from grid_operator.render.member_configuration_xml import configuration_xml
+from grid_operator.render.configuration.tree import configuration_file, configuration_tree
+from grid_operator.render.configuration.xml import configuration_xml
 from tests.unit.operator.api.clusters import FULL_SPEC, SECURE_SPEC, SPECS, make_cluster
 from tests.unit.operator.render.specs import Spec, specs
 

@@ -23,7 +23,7 @@ def configuration_xml(tree: dict[str, Any]) -> str:
 def _template() -> Template:
     # Compiled once: that takes longer than all else that rendering does.
     environment = Environment(
-        loader=PackageLoader("grid_operator.render", ""),
+        loader=PackageLoader("grid_operator.render.configuration", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

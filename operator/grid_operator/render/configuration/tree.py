@@ -24,8 +24,8 @@ from grid_operator.api.names import (
 from grid_operator.api.network import EndpointGroupName
 from grid_operator.api.persistence import RecoveryPolicy
 from grid_operator.api.security import ClientCertificates
-from grid_operator.render.config_structures import structure_trees
-from grid_operator.render.member_configuration_xml import configuration_xml
+from grid_operator.render.configuration.structures import structure_trees
+from grid_operator.render.configuration.xml import configuration_xml
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
