@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section
-from bench.install import install_tools
+from bench.load.install import install_tools
 from bench.machine import machine, tools
 from bench.options import Options
 from bench.parts import (

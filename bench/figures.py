@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from bench.wrk import LIMITED_PERCENT
+from bench.load.wrk import LIMITED_PERCENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bench.wrk import Sample
+    from bench.load.wrk import Sample
 
 Outcome = Literal["met", "NOT MET", "FAILED"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.compiled import form
-from bench.oha import find_oha
+from bench.load.oha import find_oha
 
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _MOUNTS: Final = Path("/proc/self/mounts")

@@ -6,19 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bench.cluster import three_members
 from bench.figures import Section, alternate, at_least
-from bench.fill import fill_map
-from bench.loads import GET, POST
+from bench.load.fill import fill_map
+from bench.load.loads import GET, POST
+from bench.load.spread import cost_table, measure_spread
+from bench.load.wrk import KEYS
 from bench.processes import BenchError, rss_bytes
-from bench.spread import cost_table, measure_spread
-from bench.wrk import KEYS
+from bench.servers.cluster import three_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.cluster import ClusterMember, Members
     from bench.options import Options
+    from bench.servers.cluster import ClusterMember, Members
 
 VALUE_BYTES: Final = 1024
 CONNECTIONS: Final = (64, 512)
@@ -38,7 +38,7 @@ _MEANING: Final = (
 def measured(options: Options) -> list[Section]:
     """Measure POST and GET with the cleaner at work, and without it."""
     seconds = max(options.seconds, SECONDS)
-    with three_members() as cleaned, three_members(module="bench.uncleaned") as others:
+    with three_members() as cleaned, three_members(module="bench.servers.uncleaned") as others:
         contenders = {}
         both = {"": cleaned.all, f", {_WITHOUT}": others.all}
         for members in both.values():

@@ -7,24 +7,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bench.bare import bare
-from bench.cluster import SIZE, three_engines, three_members
 from bench.figures import Section, alternate, at_least, at_least_rate
-from bench.fill import fill_map, fill_queue
-from bench.loads import GET, MIX, OFFER, POLL, POST, measuring
-from bench.members import get_request, member, queue_size
+from bench.load.fill import fill_map, fill_queue
+from bench.load.loads import GET, MIX, OFFER, POLL, POST, measuring
+from bench.load.spread import cost_table, measure_bare, measure_constant, measure_spread
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.parts.persistence import disk_filesystem
 from bench.processes import ask
-from bench.spread import cost_table, measure_bare, measure_constant, measure_spread
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.bare import bare
+from bench.servers.cluster import SIZE, three_engines, three_members
+from bench.servers.members import get_request, member, queue_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bench.cluster import ClusterMember
     from bench.figures import Figure, Verdict
+    from bench.load.wrk import Load, Sample
     from bench.options import Options
-    from bench.wrk import Load, Sample
+    from bench.servers.cluster import ClusterMember
 
 FEW: Final = 64
 MANY: Final = 512

@@ -9,19 +9,19 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from bench.cluster import SIZE, Members, three_members
 from bench.figures import Section, absolute_at_most
-from bench.fill import fill_map
-from bench.members import get_request
+from bench.load.fill import fill_map
+from bench.load.spread import shares
+from bench.load.wrk import VALUE_BYTES
 from bench.processes import BenchError, ask, rss_bytes
-from bench.spread import shares
-from bench.wrk import VALUE_BYTES
+from bench.servers.cluster import SIZE, Members, three_members
+from bench.servers.members import get_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.cluster import ClusterMember
     from bench.options import Options
+    from bench.servers.cluster import ClusterMember
 
 FORM_BAR_S: Final = 5.0
 STORED: Final = 1_000_000

@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, figure, p99_at_most
-from bench.fill import fill_map
-from bench.loads import GET, measuring
-from bench.members import member
+from bench.load.fill import fill_map
+from bench.load.loads import GET, measuring
+from bench.load.wrk import CONNECTIONS, KEYS, VALUE_BYTES
 from bench.processes import HOST, BenchError, rss_bytes
-from bench.wrk import CONNECTIONS, KEYS, VALUE_BYTES
+from bench.servers.members import member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bench.load.wrk import Sample
     from bench.options import Options
     from bench.processes import Server
-    from bench.wrk import Sample
 
 P99_BAR: Final = 2.0
 TRICKLE_PERIOD_S: Final = 5.0

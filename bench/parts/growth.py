@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, alternate
-from bench.fill import fill_map
-from bench.loads import MAP_LOADS, measuring
-from bench.members import member
+from bench.load.fill import fill_map
+from bench.load.loads import MAP_LOADS, measuring
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.processes import rss_bytes
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.members import member
 
 if TYPE_CHECKING:
     from bench.figures import Figure

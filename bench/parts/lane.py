@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench.bare import bare
 from bench.figures import Section, alternate, at_least, cpu_at_most, p99_at_most
-from bench.fill import fill_map
-from bench.loads import MAP_LOADS, measuring
-from bench.members import get_request, member, post_request
+from bench.load.fill import fill_map
+from bench.load.loads import MAP_LOADS, measuring
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.processes import ask
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.bare import bare
+from bench.servers.members import get_request, member, post_request
 
 if TYPE_CHECKING:
     from bench.figures import Figure

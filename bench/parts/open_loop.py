@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, alternate
-from bench.fill import fill_map
-from bench.loads import MAP_LOADS, measuring
-from bench.members import member
-from bench.oha import INSTALL, find_oha, offered
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.load.fill import fill_map
+from bench.load.loads import MAP_LOADS, measuring
+from bench.load.oha import INSTALL, find_oha, offered
+from bench.load.wrk import KEYS, VALUE_BYTES
+from bench.servers.members import member
 
 if TYPE_CHECKING:
-    from bench.oha import Offer
+    from bench.load.oha import Offer
     from bench.options import Options
 
 PERCENT: Final = (25, 50, 75, 90)

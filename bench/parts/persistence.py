@@ -10,12 +10,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, alternate, at_least
-from bench.fill import fill_map
-from bench.loads import POST, measuring
+from bench.load.fill import fill_map
+from bench.load.loads import POST, measuring
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.machine import filesystem
-from bench.members import member
 from bench.processes import BenchError
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.members import member
 
 if TYPE_CHECKING:
     from pathlib import Path

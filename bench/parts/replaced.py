@@ -6,21 +6,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bench.cluster import SIZE, three_members
 from bench.figures import Section, alternate, at_least
-from bench.loads import MAP_LOADS
-from bench.members import member
-from bench.replaced import PATH, VERSION, missing, replaced
-from bench.spread import measure_constant, measure_spread
-from bench.wrk import measure
+from bench.load.loads import MAP_LOADS
+from bench.load.spread import measure_constant, measure_spread
+from bench.load.wrk import measure
+from bench.servers.cluster import SIZE, three_members
+from bench.servers.members import member
+from bench.servers.replaced import PATH, VERSION, missing, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bench.figures import Figure, Verdict
+    from bench.load.wrk import Load, Sample
     from bench.options import Options
     from bench.processes import Server
-    from bench.wrk import Load, Sample
 
 TITLE: Final = "Beside the replaced product"
 ALONE_BARS: Final = {64: 3.0}

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from bench.bare import bare
 from bench.figures import Section, alternate, at_least, cpu_at_most
-from bench.fill import fill_map, fill_queue
-from bench.loads import GET, MAP_LOADS, OFFER, POLL, POST, measuring, sized
-from bench.members import get_request, member, post_request, queue_size
+from bench.load.fill import fill_map, fill_queue
+from bench.load.loads import GET, MAP_LOADS, OFFER, POLL, POST, measuring, sized
+from bench.load.wrk import KEYS, VALUE_BYTES, measure
 from bench.processes import ask
-from bench.wrk import KEYS, VALUE_BYTES, measure
+from bench.servers.bare import bare
+from bench.servers.members import get_request, member, post_request, queue_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench.load.wrk import Sample
     from bench.options import Options
     from bench.processes import Server
-    from bench.wrk import Sample
 
 QUEUE_BAR: Final = 0.7
 KIB_BAR: Final = 0.8

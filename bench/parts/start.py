@@ -11,10 +11,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, absolute_at_most
-from bench.fill import fill_map
-from bench.members import configuration, get_request, member, member_command
+from bench.load.fill import fill_map
+from bench.load.wrk import VALUE_BYTES
 from bench.processes import ROOT, BenchError, answers, free_port, rss_bytes, running
-from bench.wrk import VALUE_BYTES
+from bench.servers.members import configuration, get_request, member, member_command
 
 if TYPE_CHECKING:
     from bench.options import Options

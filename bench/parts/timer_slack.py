@@ -7,20 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.cluster import three_members
 from bench.figures import Section, alternate, at_least, log_at_most
-from bench.fill import fill_map
-from bench.loads import GET, POST
-from bench.precise import SLACK_NS
+from bench.load.fill import fill_map
+from bench.load.loads import GET, POST
+from bench.load.spread import cost_table, measure_spread
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.processes import BenchError
-from bench.spread import cost_table, measure_spread
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.cluster import three_members
+from bench.servers.precise import SLACK_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.cluster import ClusterMember
     from bench.options import Options
+    from bench.servers.cluster import ClusterMember
 
 CONNECTIONS: Final = 64
 CPU_BAR: Final = 0.9
@@ -38,7 +38,7 @@ def measured(options: Options) -> list[Section]:
     Raises:
         BenchError: the servers of both have the same timers.
     """
-    with three_members() as late, three_members(module="bench.precise") as precise:
+    with three_members() as late, three_members(module="bench.servers.precise") as precise:
         both = {"": late.all, f", {_PRECISE}": precise.all}
         if _slack_ns(precise.all) != {SLACK_NS} or _slack_ns(late.all) & {SLACK_NS}:
             raise BenchError("the timers of both are the same: nothing would be compared")

@@ -6,19 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench.bare import bare
 from bench.figures import Section, alternate, side_by_side
-from bench.fill import fill_map
-from bench.loads import POST, measuring
-from bench.members import member, post_request
+from bench.load.fill import fill_map
+from bench.load.loads import POST, measuring
+from bench.load.wrk import CONNECTIONS, KEYS, VALUE_BYTES, measure
 from bench.processes import ask
-from bench.wrk import CONNECTIONS, KEYS, VALUE_BYTES, measure
+from bench.servers.bare import bare
+from bench.servers.members import member, post_request
 
 if TYPE_CHECKING:
     from bench.figures import Figure
+    from bench.load.wrk import Sample
     from bench.options import Options
     from bench.processes import Server
-    from bench.wrk import Sample
 
 
 def measured(options: Options) -> list[Section]:

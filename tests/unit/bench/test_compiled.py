@@ -9,8 +9,8 @@ import pytest
 
 from bench.compiled import form
 from bench.machine import machine
-from bench.members import member
 from bench.processes import ROOT
+from bench.servers.members import member
 from grid_member.compiled import GROUP, VARIABLE, NotCompiledError, misfit
 from tests.fuzz.__main__ import main
 from tests.unit.member.running import loaded

@@ -15,7 +15,7 @@ from bench.figures import (
     p99_at_most,
     side_by_side,
 )
-from bench.wrk import Sample
+from bench.load.wrk import Sample
 
 SAMPLE = Sample(
     requests=1000,

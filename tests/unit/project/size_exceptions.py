@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 FILES_IN_FOLDERS: Final = {
-    # One benchmark a file, and one end-to-end story a file.
-    "bench": 21,
+    # One end-to-end story a file.
     "tests/e2e": 21,
     "tests/e2e/provider": 25,
 }

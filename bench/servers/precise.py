@@ -1,4 +1,4 @@
-"""Runs a member whose nats-server has precise timers: `python -m bench.precise …`.
+"""Runs a member whose nats-server has precise timers: `python -m bench.servers.precise …`.
 
 The arguments are those of `grid-member`.
 """

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Final
 
-from bench.oha import INSTALL, PLACE, find_oha
+from bench.load.oha import INSTALL, PLACE, find_oha
 from bench.processes import BenchError
 
 _APT: Final = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "wrk")

@@ -1,6 +1,6 @@
 """The engine of one of several members without HTTP: what a member's rates are held against.
 
-    python -m bench.bare_engine FILE PORT
+    python -m bench.servers.bare_engine FILE PORT
 
 Once it has joined the others it takes lines on the port, `POST IN_FLIGHT SECONDS` or `GET …`, keeps
 so many operations in flight for so long, and answers with what was done, as JSON. Any other line is
@@ -17,9 +17,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench.members import MAP
+from bench.load.wrk import KEYS, VALUE_BYTES
 from bench.processes import HOST
-from bench.wrk import KEYS, VALUE_BYTES
+from bench.servers.members import MAP
 from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.command.event_loop import loop_maker
 from grid_member.config import Config

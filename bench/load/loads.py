@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bench.members import MAP, QUEUE
-from bench.wrk import VALUE_BYTES, Load, measure
+from bench.load.wrk import VALUE_BYTES, Load, measure
+from bench.servers.members import MAP, QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench.load.wrk import Sample
     from bench.options import Options
     from bench.processes import Server
-    from bench.wrk import Sample
 
 _ENTRY: Final = f"/grid/rest/maps/{MAP}/#"
 GET: Final = Load("GET", _ENTRY)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.members import get_request, member_command
 from bench.processes import HOST, BenchError, Server, answers, children, free_port, running
+from bench.servers.members import get_request, member_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,7 +170,7 @@ def three_engines() -> Iterator[tuple[ClusterMember, ...]]:
         places = Places(Path(directory), durable=False)
         engines = []
         for port, file in zip(places.ports, places.files, strict=True):
-            module = ["bench.compiled", "bench.bare_engine"]
+            module = ["bench.compiled", "bench.servers.bare_engine"]
             command = [sys.executable, "-m", *module, str(file), str(port)]
             engines.append((stack.enter_context(running(command)), port))
         for engine, port in engines:

@@ -17,8 +17,8 @@ from bench.processes import HOST, ROOT, BenchError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.load.wrk import Load
     from bench.processes import Server
-    from bench.wrk import Load
 
 INSTALL: Final = "cargo install oha --locked"
 PLACE: Final = ROOT / "build" / "bench-tools"

@@ -11,16 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import side_by_side
+from bench.load.wrk import Sample, measure
 from bench.processes import HOST, BenchError, cpu_time
-from bench.wrk import Sample, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.cluster import ClusterMember
     from bench.figures import Figure
+    from bench.load.wrk import Load
     from bench.processes import Server
-    from bench.wrk import Load
+    from bench.servers.cluster import ClusterMember
 
 _LATE_S: Final = 30.0
 """How long after its end a run of a bare engine may wait for its last answers."""

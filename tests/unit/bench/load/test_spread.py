@@ -8,13 +8,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from bench import spread
-from bench.cluster import ClusterMember, Members, three_engines
 from bench.figures import figure
-from bench.loads import MIX
-from bench.members import get_request, post_request
+from bench.load import spread
+from bench.load.loads import MIX
+from bench.load.wrk import Sample
 from bench.processes import Server, ask, children
-from bench.wrk import Sample
+from bench.servers.cluster import ClusterMember, Members, three_engines
+from bench.servers.members import get_request, post_request
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.bare import bare
-from bench.fill import fill_map, fill_queue
-from bench.members import get_request, member, post_request, queue_size
+from bench.load.fill import fill_map, fill_queue
 from bench.processes import HOST, BenchError, answer_is_whole, ask, cpu_time, rss_bytes
+from bench.servers.bare import bare
+from bench.servers.members import get_request, member, post_request, queue_size
 
 if TYPE_CHECKING:
     from collections.abc import Generator

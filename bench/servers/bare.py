@@ -1,6 +1,6 @@
 """The least that a server can do under asyncio: what a member's cost is held against.
 
-    python -m bench.bare PORT constant|drain < the answer to give
+    python -m bench.servers.bare PORT constant|drain < the answer to give
 
 `constant` answers each read with the same bytes, `drain` each body of --body-bytes.
 """
@@ -87,7 +87,7 @@ def bare(answer: bytes, *, body_bytes: int = 0, processes: int = 1) -> Iterator[
     """Run a bare server that gives this answer; several processes share its port."""
     port = free_port()
     kind = ["drain", "--body-bytes", str(body_bytes)] if body_bytes else ["constant"]
-    command = [sys.executable, "-m", "bench.bare", str(port), *kind]
+    command = [sys.executable, "-m", "bench.servers.bare", str(port), *kind]
     with contextlib.ExitStack() as stack:
         pids = []
         for _ in range(processes):

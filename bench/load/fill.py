@@ -8,8 +8,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from bench.members import MAP, QUEUE
 from bench.processes import HOST, BenchError
+from bench.servers.members import MAP, QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import oha, wrk
-from bench.install import install_tools
-from bench.loads import GET, POST
+from bench.load import oha, wrk
+from bench.load.install import install_tools
+from bench.load.loads import GET, POST
 from bench.processes import BenchError, CpuTime, Server, parse_stat
 
 SEEN = {
@@ -116,7 +116,7 @@ def test_oha_is_asked_for_latencies_from_the_moment_a_request_was_due() -> None:
 
 
 def test_what_is_played_here_is_what_the_script_prints() -> None:
-    script = Path(wrk.__file__).parent / "lua" / "requests.lua"
+    script = Path(wrk.__file__).with_name("requests.lua")
     text = script.read_text(encoding="utf-8")
     assert [name for name in SEEN if f'"{name}": %d' not in text] == []
     assert "BENCH {" in text

@@ -1,4 +1,4 @@
-"""Runs a member that never replaces its log by a snapshot: `python -m bench.uncleaned …`.
+"""Runs a member that never replaces its log by a snapshot: `python -m bench.servers.uncleaned …`.
 
 The arguments are those of `grid-member`.
 """

@@ -21,7 +21,7 @@ KEYS: Final = 10_000
 VALUE_BYTES: Final = 22
 LIMITED_PERCENT: Final = 90.0
 """From this share of one core on wrk, not the server, may set the rate."""
-_SCRIPT: Final = ROOT / "bench" / "lua" / "requests.lua"
+_SCRIPT: Final = ROOT / "bench" / "load" / "requests.lua"
 _MARK: Final = "BENCH "
 _TIMEOUT_S: Final = 30
 
