@@ -21,6 +21,8 @@ API: Final = "tests/unit/operator/api/test_gridcluster.py::test_"
 RENDER: Final = "tests/unit/operator/render/test_"
 CONFIGURATION: Final = "tests/unit/operator/render/configuration/test_"
 DECIDE: Final = "tests/unit/operator/decide/test_"
+OF_CHILDREN: Final = "tests/unit/operator/decide/children/test_"
+OF_CONDITIONS: Final = "tests/unit/operator/decide/conditions/test_"
 OPERATIONS: Final = "tests/unit/operator/decide/operations/test_"
 SEVERAL: Final = "tests/unit/operator/decide/several/test_"
 STATES: Final = "tests/unit/operator/decide/state_space/test_"
@@ -63,15 +65,15 @@ SPEC: Final[Table] = {
     "spec.clusterName": (f"{NETWORK}the_cluster_name_is_what_callers_give",),
     "spec.runState": (
         f"{UP}_operations.py::test_stopped_has_no_process_and_running_has_the_data_again",
-        f"{DECIDE}aspects.py::test_stopped_and_running_again",
+        f"{OF_CONDITIONS}aspects.py::test_stopped_and_running_again",
     ),
     "spec.clusterState": (
         f"{UP}_operations.py::test_a_cluster_state_in_the_file_is_brought_about",
         f"{OPERATIONS}operations.py::test_steps_in_order",
-        f"{DECIDE}aspects.py::test_a_wish_is_forgotten_when_it_is_taken_back",
+        f"{OF_CONDITIONS}aspects.py::test_a_wish_is_forgotten_when_it_is_taken_back",
     ),
     "spec.clusterStateDriftPolicy": (
-        f"{DECIDE}aspects.py::test_what_is_done_about_a_state_that_somebody_changed",
+        f"{OF_CONDITIONS}aspects.py::test_what_is_done_about_a_state_that_somebody_changed",
     ),
     "spec.rest.port": (
         f"{NETWORK}the_rest_port_is_where_the_member_answers",
@@ -243,7 +245,7 @@ SPEC: Final[Table] = {
     ),
     "spec.paused": (f"{DECIDE}decision.py::test_paused_cluster_is_only_looked_at",),
     "spec.pausedUntil": (
-        f"{DECIDE}aspects.py::test_a_pause_with_an_end_holds_until_then_and_wakes_in_time",
+        f"{OF_CONDITIONS}aspects.py::test_a_pause_with_an_end_holds_until_then_and_wakes_in_time",
     ),
 }
 """By the path in `crds/gridcluster.yaml`; `[]` is an item of a list."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from tests.unit.operator.api.field_tests import (
     DECIDE,
     KUBERNETES,
+    OF_CHILDREN,
+    OF_CONDITIONS,
     OPERATIONS,
     RECONCILE,
     RENDER,
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from tests.unit.operator.api.field_tests import Table
 
 STATUS: Final = "tests/unit/operator/fields/test_status.py::test_"
-REAL: Final = "tests/unit/operator/ports/test_real_member.py::test_"
+REQUESTS: Final = f"{OPERATIONS}annotation_requests.py::test_"
+REAL: Final = "tests/unit/operator/ports/members/test_real_member.py::test_"
 
 _SHOWN: Final = f"{DECIDE}decision.py::test_status_shows_the_members_as_they_see_themselves"
 _MEMBER: Final = f"{STATUS}a_member_is_shown_with_its_address_and_version"
@@ -30,16 +33,11 @@ _COUNTED: Final = f"{OPERATIONS}operations.py::test_a_call_is_counted_before_it_
 _BEGAN: Final = f"{STATUS}an_operation_tells_when_it_and_its_step_began_and_was_tried"
 _OVER: Final = f"{STATUS}an_ended_operation_tells_what_it_was_done_to_and_when"
 _NEVER: Final = f"{OPERATIONS}operation_faults.py::test_a_member_that_never_does_it"
-_ONCE: Final = f"{OPERATIONS}annotation_requests.py::test_a_request_is_carried_out_once"
-_REFUSED: Final = (
-    f"{OPERATIONS}annotation_requests.py"
-    "::test_what_cannot_be_done_is_refused_at_once_and_never_done"
-)
-_MALFORMED: Final = (
-    f"{OPERATIONS}annotation_requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
-)
-_WISH: Final = f"{DECIDE}aspects.py::test_what_is_done_about_a_state_that_somebody_changed"
-_STOPPED: Final = f"{DECIDE}aspects.py::test_stopped_and_running_again"
+_ONCE: Final = f"{REQUESTS}a_request_is_carried_out_once"
+_REFUSED: Final = f"{REQUESTS}what_cannot_be_done_is_refused_at_once_and_never_done"
+_MALFORMED: Final = f"{REQUESTS}what_asks_for_nothing_is_told_and_nothing_is_done"
+_WISH: Final = f"{OF_CONDITIONS}aspects.py::test_what_is_done_about_a_state_that_somebody_changed"
+_STOPPED: Final = f"{OF_CONDITIONS}aspects.py::test_stopped_and_running_again"
 _SCHEDULED: Final = f"{OPERATIONS}scheduled_backups.py::test_a_backup_begins_at_its_time_once"
 _FAILED_BACKUP: Final = f"{STATUS}a_failed_backup_tells_when_and_takes_no_success_away"
 _RESTORED: Final = f"{STATUS}a_restored_cluster_tells_where_its_data_came_from"
@@ -187,10 +185,12 @@ CONDITIONS: Final[Table] = {
     "ConfigValid": (
         f"{DECIDE}decision.py::test_invalid_spec_applies_nothing_and_keeps_the_members",
     ),
-    "SafeToDisrupt": (f"{DECIDE}aspects.py::test_disruption_is_not_safe_while_a_member_says_so",),
+    "SafeToDisrupt": (
+        f"{OF_CONDITIONS}aspects.py::test_disruption_is_not_safe_while_a_member_says_so",
+    ),
     "Stopped": (_STOPPED,),
-    "ClusterStateAsDesired": (_WISH, f"{DECIDE}aspects.py::test_no_wish_no_condition"),
-    "StructuresMatch": (f"{DECIDE}aspects.py::test_structures_that_left_the_spec_show",),
+    "ClusterStateAsDesired": (_WISH, f"{OF_CONDITIONS}aspects.py::test_no_wish_no_condition"),
+    "StructuresMatch": (f"{OF_CONDITIONS}aspects.py::test_structures_that_left_the_spec_show",),
     "ChildrenMatch": (
         _ADMITTED,
         f"{RECONCILE}contests.py::test_whoever_fights_is_answered_once_a_minute_and_told_of",
@@ -200,7 +200,7 @@ CONDITIONS: Final[Table] = {
     ),
     "RequestsValid": (
         _MALFORMED,
-        f"{OPERATIONS}annotation_requests.py::test_a_request_that_waits_says_for_what",
+        f"{REQUESTS}a_request_that_waits_says_for_what",
     ),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
     "Restored": (
@@ -247,14 +247,14 @@ METADATA: Final[Table] = {
         "::test_a_field_that_leaves_the_template_makes_the_pods_outdated_at_once",
     ),
     "gridcluster.io/structures": (
-        f"{DECIDE}convergence.py::test_changed_configuration_replaces_the_pod_once",
+        f"{OF_CHILDREN}convergence.py::test_changed_configuration_replaces_the_pod_once",
         f"{RENDER}record.py::test_a_new_structure_is_given",
     ),
     "gridcluster.io/config-hash": (
-        f"{DECIDE}convergence.py::test_changed_configuration_replaces_the_pod_once",
+        f"{OF_CHILDREN}convergence.py::test_changed_configuration_replaces_the_pod_once",
     ),
     "gridcluster.io/cluster": (
-        "tests/unit/operator/ports/test_kube.py"
+        "tests/unit/operator/ports/kubernetes/test_kube.py"
         "::test_children_are_listed_by_label_in_pages_and_only_owned_ones_count",
         f"{RENDER}children.py::test_every_child_is_labelled_and_in_the_namespace",
     ),

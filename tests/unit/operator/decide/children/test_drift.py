@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[str | int, ...]
 
-GOLDEN = (Path(__file__).parents[1] / "render" / "golden").glob("*.yaml")
+GOLDEN = (Path(__file__).parents[2] / "render" / "golden").glob("*.yaml")
 OF_SEVERAL = ("PodDisruptionBudget", "NetworkPolicy")
 CHILDREN: dict[str, KubeObject] = {
     **{path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN)},

@@ -24,7 +24,7 @@ from grid_operator.ports.members.call import call_body, call_outcome, call_timeo
 from grid_operator.ports.members.client import SILENT, MemberClient
 from grid_operator.ports.members.wire import BODY_LIMIT_BYTES
 from grid_operator.reconcile.queue import QueueLimits
-from tests.unit.operator.ports.test_member import (
+from tests.unit.operator.ports.members.test_member import (
     POD,
     Serve,
     endless,
