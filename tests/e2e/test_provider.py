@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.e2e.provider.base import CommandError
-from tests.e2e.provider.cgroups import cgroup_directories
 from tests.e2e.provider.commands import run
 from tests.e2e.provider.host import KUBELET_SYSCTLS
 from tests.e2e.provider.kube import Kube
-from tests.e2e.provider.native import NativeProvider
-from tests.e2e.provider.network import NETNS_DIR, namespaces
+from tests.e2e.provider.native.cgroups import cgroup_directories
+from tests.e2e.provider.native.cluster import NativeProvider
+from tests.e2e.provider.native.network import NETNS_DIR, namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -302,7 +302,7 @@ def test_a_failed_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -
     def fail(_: object) -> None:
         raise CommandError("planted")
 
-    monkeypatch.setattr("tests.e2e.provider.native.first_objects", fail)
+    monkeypatch.setattr("tests.e2e.provider.native.cluster.first_objects", fail)
     cluster = NativeProvider(f"y{uuid.uuid4().hex[:8]}")
     prefix = f"grid-{cluster.name}-"
     mounts = _mounts(prefix)

@@ -19,7 +19,7 @@ from tests.e2e.provider.choice import EXISTING, NATIVE, chosen_kind
 from tests.e2e.provider.existing import ExistingProvider
 from tests.e2e.provider.host import RUN_PROGRAMS, require_programs, require_root
 from tests.e2e.provider.images import built_images
-from tests.e2e.provider.native import NativeProvider
+from tests.e2e.provider.native.cluster import NativeProvider
 from tests.helm.program import HELM_VERSIONS, helm_program
 
 DEFAULT_NAME: Final = "dev"

@@ -10,7 +10,7 @@ from tests.e2e.provider.commands import succeeds
 from tests.e2e.provider.existing import CONTEXT_VARIABLE, ExistingProvider
 from tests.e2e.provider.host import is_root
 from tests.e2e.provider.kind import KindProvider
-from tests.e2e.provider.native import NativeProvider, own_process
+from tests.e2e.provider.native.cluster import NativeProvider, own_process
 
 if TYPE_CHECKING:
     from tests.e2e.provider.base import Provider

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.provider.netpol import Pod, Snapshot, node_ruleset, pod_of
+from tests.e2e.provider.native.netpol import Pod, Snapshot, node_ruleset, pod_of
 
 NODE = "n1"
 WEB = Pod("shop", "web", {"app": "web"}, "10.0.0.1", NODE, {("http", "tcp"): 8080})

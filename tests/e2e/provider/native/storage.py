@@ -8,8 +8,8 @@ import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from tests.e2e.provider.objects import PROVISIONER
-from tests.e2e.provider.watching import KubeObject, Mirror
+from tests.e2e.provider.native.objects import PROVISIONER
+from tests.e2e.provider.native.watching import KubeObject, Mirror
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tests.e2e.provider.selectors import selects
+from tests.e2e.provider.native.selectors import selects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

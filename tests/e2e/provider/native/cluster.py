@@ -13,13 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.e2e.provider import network
 from tests.e2e.provider.archive import write_image
 from tests.e2e.provider.base import Capability, CommandError, ProviderError
 from tests.e2e.provider.binaries import Binaries, built_binaries
-from tests.e2e.provider.cgroups import remove_cgroups
 from tests.e2e.provider.commands import on_each, run, succeeds, together, wait_until
-from tests.e2e.provider.components import PAUSE_IMAGE, write_machines
 from tests.e2e.provider.host import (
     RUN_PROGRAMS,
     host_lock,
@@ -29,9 +26,18 @@ from tests.e2e.provider.host import (
     save_sysctls,
 )
 from tests.e2e.provider.layout import NATIVE_DIR, SLOTS, Layout, Machine, state_root
-from tests.e2e.provider.objects import first_objects
-from tests.e2e.provider.pki import write_pki
-from tests.e2e.provider.processes import Process, ProcessTable, children, identify, is_running
+from tests.e2e.provider.native import network
+from tests.e2e.provider.native.cgroups import remove_cgroups
+from tests.e2e.provider.native.components import PAUSE_IMAGE, write_machines
+from tests.e2e.provider.native.objects import first_objects
+from tests.e2e.provider.native.pki import write_pki
+from tests.e2e.provider.native.processes import (
+    Process,
+    ProcessTable,
+    children,
+    identify,
+    is_running,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 READY_TIMEOUT_S: Final = 120.0
 CONTROLLERS: Final = "controllers"
 CLUSTER_FILE: Final = "cluster.json"
-REPOSITORY: Final = Path(__file__).resolve().parents[3]
+REPOSITORY: Final = Path(__file__).resolve().parents[4]
 
 
 class NativeProvider:
@@ -184,7 +190,7 @@ class NativeProvider:
 
     def _complete_control_plane(self, layout: Layout) -> None:
         run(*self.kubectl, "apply", "-f", "-", stdin=first_objects(layout))
-        command = (sys.executable, "-m", "tests.e2e.provider.controllers")
+        command = (sys.executable, "-m", "tests.e2e.provider.native.controllers")
         values = (layout.name, str(layout.slot), str(layout.nodes))
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         log = layout.directory / "controllers.log"

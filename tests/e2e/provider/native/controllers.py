@@ -1,6 +1,6 @@
 """The native cluster's own controllers in one process: volumes and network policies.
 
-usage: python -m tests.e2e.provider.controllers NAME SLOT NODES
+usage: python -m tests.e2e.provider.native.controllers NAME SLOT NODES
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tests.e2e.provider.layout import Layout
-from tests.e2e.provider.netpol import Pod, Snapshot, node_ruleset, pod_of
-from tests.e2e.provider.network import NETNS_DIR
-from tests.e2e.provider.objects import DNS_LABELS
-from tests.e2e.provider.storage import Provisioner
-from tests.e2e.provider.watching import Mirror, client_session
+from tests.e2e.provider.native.netpol import Pod, Snapshot, node_ruleset, pod_of
+from tests.e2e.provider.native.network import NETNS_DIR
+from tests.e2e.provider.native.objects import DNS_LABELS
+from tests.e2e.provider.native.storage import Provisioner
+from tests.e2e.provider.native.watching import Mirror, client_session
 
 if TYPE_CHECKING:
     import aiohttp
