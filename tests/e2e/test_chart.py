@@ -15,9 +15,9 @@ import pytest
 
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
 from tests.e2e.installation import CHANGE_TIMEOUT_S, HEALTH, NAMESPACE, ROOT
+from tests.e2e.pods.visitor import visiting
 from tests.e2e.provider.images import PUBLIC_REGISTRY
 from tests.e2e.releases import helm_on
-from tests.e2e.visitor import visiting
 from tests.e2e.written import Written
 from tests.helm.program import helm_program
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, manifest
-from tests.e2e.looks import CONNECT_CODE, LEADERS_CODE, SERVER_CODE
-from tests.e2e.visitor import visiting
+from tests.e2e.pods.looks import CONNECT_CODE, LEADERS_CODE, SERVER_CODE
+from tests.e2e.pods.visitor import visiting
 from tests.e2e.written import ELECTION_S, Written
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING, Final
 
 from tests.e2e.installation import CHANGE_TIMEOUT_S, HEALTH, NAMESPACE, POD, Installation
-from tests.e2e.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
+from tests.e2e.pods.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
