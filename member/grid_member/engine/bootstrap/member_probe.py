@@ -44,7 +44,7 @@ SUBJECT: Final = b"grid.cluster"
 CONNECT_S: Final = 1.0
 GREETING_S: Final = 0.8
 """Who says nothing for so long waits for TLS."""
-ANSWER_S: Final = 0.5
+PROBED_MEMBER_ANSWER_S: Final = 0.5
 """How long a member may take to answer, once its server did."""
 TWIN_S: Final = 0.3
 """How long of that another one may take that it asks."""
@@ -170,7 +170,8 @@ def _incarnation_subject(incarnation: Incarnation) -> bytes:
 async def connected_clusters(client: NatsClient) -> list[str]:
     """Return the ids of the clusters of all members whose servers are connected, this one too.
 
-    A member that has none tells an empty one; one that does not tell in `ANSWER_S` is left out.
+    A member without a cluster answers with an empty id. A member without an answer within
+    `PROBED_MEMBER_ANSWER_S` is left out.
     """
     told: list[str] = []
 
@@ -181,7 +182,7 @@ async def connected_clusters(client: NatsClient) -> list[str]:
     subscription = client.subscribe(inbox, take)
     try:
         client.publish(SUBJECT, b"", inbox)
-        await asyncio.sleep(ANSWER_S)
+        await asyncio.sleep(PROBED_MEMBER_ANSWER_S)
     finally:
         subscription.unsubscribe()
     return told
@@ -283,7 +284,7 @@ async def _ask_server(
     question = _question(inbox, b"" if incarnation is None else incarnation.payload)
     async with (
         as_server(settings, host, port, question) as hear,
-        asyncio.timeout(ANSWER_S),
+        asyncio.timeout(PROBED_MEMBER_ANSWER_S),
     ):
         while True:
             kind, fields, payload = await hear()
@@ -300,7 +301,10 @@ async def send_message(
         payload,
     )
     with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
-        async with as_server(settings, host, port, said) as hear, asyncio.timeout(ANSWER_S):
+        async with (
+            as_server(settings, host, port, said) as hear,
+            asyncio.timeout(PROBED_MEMBER_ANSWER_S),
+        ):
             while (await hear()).kind != b"PONG":
                 pass
 

@@ -56,7 +56,7 @@ LOOK_S: Final = 5.0
 """How often it is asked who votes."""
 BEGUN_S: Final = 0.2
 """How often it is looked whether all logs have a record of this start: then it is noted first."""
-ANSWER_S: Final = 0.5
+OTHER_MEMBERS_ANSWER_S: Final = 0.5
 """How long others may take to tell how far they have read."""
 PATIENCE_S: Final = 10.0
 """How long, at one start, members are waited for that do not tell though their servers are there:
@@ -273,7 +273,7 @@ class Watermarks:
         try:
             system.publish(SUBJECT, b"", inbox)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(complete.wait(), ANSWER_S)
+                await asyncio.wait_for(complete.wait(), OTHER_MEMBERS_ANSWER_S)
         finally:
             subscription.unsubscribe()
         now_s = asyncio.get_running_loop().time()

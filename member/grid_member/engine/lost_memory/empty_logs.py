@@ -23,7 +23,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.integrity.damage import details_of
-from grid_member.engine.nats.admin.peer_removal import ANSWERS_S, all_answers
+from grid_member.engine.nats.admin.peer_removal import ALL_SERVERS_ANSWER_S, all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
 from grid_member.engine.nats.admin.streams import delete_stream
 from grid_member.engine.nats.client.errors import NatsError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient
 
 LOOK_S: Final = 2.0
-PERIOD_S: Final = LOOK_S + ANSWERS_S
+PERIOD_S: Final = LOOK_S + ALL_SERVERS_ANSWER_S
 LOOKS: Final = 8
 """Looks in a row that have to find it so. That is longer than elections, and than the starts of
 members that are started together."""

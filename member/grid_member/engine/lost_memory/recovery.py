@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.25
 """How often it is looked whether something is to be done."""
-ANSWER_S: Final = 1.0
+REPORTING_MEMBERS_ANSWER_S: Final = 1.0
 """How long others may take to report: those that do not are missing."""
 FIRST_LOOK_S: Final = 0.5
 """How often it is looked whether the own copies are complete, until they are."""
@@ -154,7 +154,7 @@ class LostMemory:
             return
         if name not in self._logs.logs:
             if self._unfit[name]:
-                reports = await connection.roundup.ask({}, ANSWER_S)
+                reports = await connection.roundup.ask({}, REPORTING_MEMBERS_ANSWER_S)
                 held = any(name in one.holdings for one in reports.values())
                 (self._unheld.discard if held else self._unheld.add)(name)
             return
@@ -234,7 +234,9 @@ class LostMemory:
         if not is_everything_lost(reports.values()):
             return False
         left = self._logs.condemnations
-        reports = await connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
+        reports = await connection.roundup.ask(
+            left, REPORTING_MEMBERS_ANSWER_S, lambda told: len(told) >= size
+        )
         told = reports.values()
         if len(told) >= size and is_everything_lost(told):
             return True
@@ -391,7 +393,7 @@ class LostMemory:
         if self._connection is None:
             return {}
         return await self._connection.roundup.ask(
-            self._logs.condemnations, ANSWER_S, is_roundup_complete
+            self._logs.condemnations, REPORTING_MEMBERS_ANSWER_S, is_roundup_complete
         )
 
     def _report(self) -> MemoryReport | None:

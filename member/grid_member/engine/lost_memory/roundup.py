@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUBJECT: Final = b"grid.memory"
 """What members are asked with, in the account of the system."""
-NEWCOMER_ANSWER_S: Final = 0.3
+ANSWER_TO_NEWCOMER_S: Final = 0.3
 """How long members may take to report to one that starts; none has to answer."""
 PATIENCE_S: Final = 10.0
 """How long a start waits for members that do not report, while no member holds a log."""
@@ -148,7 +148,7 @@ class Newcomer:
 
         reports = await self._roundup.ask(
             {},
-            NEWCOMER_ANSWER_S,
+            ANSWER_TO_NEWCOMER_S,
             lambda told: len(told) >= self._size or is_kept(told.values()),
         )
         if is_kept(reports.values()):
@@ -164,7 +164,7 @@ class Newcomer:
         now_s, as_read = asyncio.get_running_loop().time(), (log.created, log.generation)
         reports = await self._roundup.ask(
             {},
-            NEWCOMER_ANSWER_S,
+            ANSWER_TO_NEWCOMER_S,
             lambda told: is_followed(name, log.created, told.values()) or len(told) >= self._size,
         )
         if self._patient_until_s is None:

@@ -49,7 +49,7 @@ MAX_HELD_NAMES: Final = 1000
 """Structures in memory that a first proposal names one by one; it has to fit in a record."""
 SUBJECT: Final = b"grid.kept"
 """What members that know what was agreed on are asked with."""
-ANSWER_S: Final = 5.0
+RUNNING_MEMBER_ANSWER_S: Final = 5.0
 """How long one of them may take to answer; where none listens nobody waits. One that stands still
 for longer serves nobody meanwhile, and goes by the log when it does again."""
 _log = logging.getLogger("grid_member.engine.cluster_placement")
@@ -225,7 +225,7 @@ async def _ask_agreement(shards: ReplicatedShards) -> Persistence | None:
     """Return what a member that runs has agreed on, None when none tells."""
     while not shards.ended:
         try:
-            answer = await shards.client.request(SUBJECT, timeout_s=ANSWER_S)
+            answer = await shards.client.request(SUBJECT, timeout_s=RUNNING_MEMBER_ANSWER_S)
         except (NoRespondersError, RequestTimeoutError):
             return None
         except NatsError:

@@ -17,7 +17,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     monkeypatch.setattr(watermarks, "peers", servers.peers)
     monkeypatch.setattr(watermarks, "BEGUN_S", 0.01)
     monkeypatch.setattr(watermarks, "LOOK_S", 0.01)
-    monkeypatch.setattr(watermarks, "ANSWER_S", 0.05)
+    monkeypatch.setattr(watermarks, "OTHER_MEMBERS_ANSWER_S", 0.05)
     return servers
 
 

@@ -96,7 +96,7 @@ async def test_who_is_answered_by_all_that_vote_asks_no_longer(
     servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.ids, servers.silent = frozenset({peer_id(OWN)}), frozenset()
-    monkeypatch.setattr(watermarks, "ANSWER_S", 3600.0)
+    monkeypatch.setattr(watermarks, "OTHER_MEMBERS_ANSWER_S", 3600.0)
     alone = Watermarks(directory)
     begin(alone, servers)
     await check(alone, servers, log_of())

@@ -39,7 +39,7 @@ TAKE_OFF_S: Final = 45.0
 """How long the lost are tried to be taken off."""
 DELETE_S: Final = 20.0
 """How long streams are tried to be deleted."""
-ANSWERS_S: Final = 1.0
+ALL_SERVERS_ANSWER_S: Final = 1.0
 """How long all servers have to answer a question."""
 LOOK_S: Final = 1.0
 LOOKS: Final = 3
@@ -264,7 +264,7 @@ async def all_answers(
     subscription = system.subscribe(inbox, take)
     try:
         system.publish(subject, json.dumps(request).encode() if request else b"", inbox)
-        await asyncio.sleep(ANSWERS_S)
+        await asyncio.sleep(ALL_SERVERS_ANSWER_S)
     finally:
         subscription.unsubscribe()
     return answers
