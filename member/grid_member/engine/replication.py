@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+NO_MAJORITY: Final = "no majority of the members answers"
 NOTHING_TO_RESCUE: Final = (
     "this member does not wait for the others: when those that are gone are lost for good, restart "
     "it and ask again"

@@ -25,6 +25,7 @@ from grid_member.cluster.membership.shutdowns import (
 )
 from grid_member.engine.api import ClusterState
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.replication import NO_MAJORITY
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -395,4 +396,4 @@ class Member:
 def _contact_problem(replication: Replication) -> str:
     if replication.answering:
         return UNCOPIED if replication.leased else UNLEASED
-    return replication.trouble or "no majority of the members answers"
+    return replication.trouble or NO_MAJORITY

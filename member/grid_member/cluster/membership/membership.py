@@ -33,6 +33,7 @@ from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.replication import NO_MAJORITY
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Membership:
         self.keep(self._run())
         while not self._ending:
             if not await self.engine.current():
-                self._wait_for("no majority of the members answers")
+                self._wait_for(NO_MAJORITY)
             elif await self._try_to_enter(entrance):
                 return True
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)

@@ -29,9 +29,10 @@ NO_LEADER: Final = "temporarily unavailable"
 _NO_ANSWER: Final = re.compile("^(nats-server did not answer|nobody listens to the subject)")
 """What becomes of a question that the leader of the servers would answer."""
 ELECTING: Final = "the members' servers have no leader yet"
+_NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
 _WITHOUT_OTHERS: Final = (
-    "no majority of the members that hold the data is there; start the others, and if their data "
-    "is lost for good, partialStart goes on with what is left"
+    f"{_NOT_CONFIRMED}; start the others, and if their data is lost for good, partialStart goes on "
+    "with what is left"
 )
 _NO_MAJORITY: Final = f"{_WITHOUT_OTHERS} and forceStart with nothing"
 _NEW: Final = (
@@ -39,7 +40,6 @@ _NEW: Final = (
     "its data; start the others, or begin, on empty base directories, with lists that name only "
     "those that are there"
 )
-_NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 

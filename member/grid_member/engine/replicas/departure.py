@@ -21,7 +21,7 @@ from grid_member.engine.nats.admin.peers import (
 from grid_member.engine.nats.admin.server_records import LEAVING, LEFT, REMOVED, SERVER
 from grid_member.engine.nats.admin.streams import Copies, all_copies, change_copies
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.replication import LockedOutError
+from grid_member.engine.replication import NO_MAJORITY, LockedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -188,7 +188,7 @@ class Departure:
                 await servers.store.put(SERVER + servers.own, None)
                 await servers.store.put(LEAVING + servers.own, None)
                 return None
-        return Evacuation(MOVED_PERCENT, "no majority of the members answers")
+        return Evacuation(MOVED_PERCENT, NO_MAJORITY)
 
 
 def evacuation_of(copies: Mapping[str, Copies], own: str) -> str:

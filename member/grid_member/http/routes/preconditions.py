@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.member import Phase
+from grid_member.engine.replication import NO_MAJORITY
 from grid_member.http.table import DATA
 from grid_member.http.wire.answers import Answer, error, failure_answer
 
@@ -16,7 +17,6 @@ UNJOINED: Final = "the member has not joined its cluster or is stopping already"
 _BEFORE: Final = frozenset({Phase.STARTING, Phase.PARKED})
 """Nothing is known of the others; what is answered then says so."""
 _STOPPING: Final = "the member is stopping"
-NO_MAJORITY: Final = "no majority of the members answers"
 
 
 def unjoined_problem(call: HttpCall) -> Answer | None:
