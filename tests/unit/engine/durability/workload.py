@@ -181,8 +181,8 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
         )
     # No graceful stop: the test looks at what a dead process leaves. Only the writers end first:
     # what one wrote as the process died would be on the disk and not in the trace.
-    for lane in engine.shards:
-        await lane.close()
+    for shard in engine.shards:
+        await shard.close()
     os._exit(0)
 
 

@@ -284,7 +284,9 @@ async def test_a_host_that_stood_still_does_nothing_of_what_is_old() -> None:
         assert await asyncio.wait_for(parties.put("m", "k", b"x"), PATIENCE_S) is None
 
 
-async def test_a_lite_member_hears_whether_the_lanes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lite_member_hears_whether_the_shards_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with Parties() as parties:
         seen = [parties.lite.agreed]
         assert await parties.put("m", "k", b"v") is None

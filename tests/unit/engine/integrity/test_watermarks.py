@@ -228,7 +228,7 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_had_no_notes(
     await one.end()
 
 
-async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
+async def test_a_log_whose_shard_was_given_up_is_looked_after_no_more(
     servers: Servers, directory: Path
 ) -> None:
     one, state, other = Watermarks(directory), log_of(), log_of()

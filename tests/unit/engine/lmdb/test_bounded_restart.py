@@ -207,8 +207,8 @@ async def test_a_cleaned_log_gives_the_same_state(
     await engine.start()
     driver = Driver(engine)
     snapshots = 0
-    lane = engine.shards[0]
-    snapshot = lane.state.snapshot
+    shard = engine.shards[0]
+    snapshot = shard.state.snapshot
 
     def counted() -> image.Snapshot:
         nonlocal snapshots
@@ -216,7 +216,7 @@ async def test_a_cleaned_log_gives_the_same_state(
         return snapshot()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane.state, "snapshot", counted)
+        patch.setattr(shard.state, "snapshot", counted)
         number = 0
         while snapshots < 3:
             number += 1
@@ -225,7 +225,7 @@ async def test_a_cleaned_log_gives_the_same_state(
             durable.clock.advance(0.1)
     await settled(driver)
     await engine.stop()
-    before = _entries(lane.state)
+    before = _entries(shard.state)
     assert len(before) == 20
     again = open_engine(durable.structures, directory, clock=durable.clock, open_log=open_log)
     await again.start()

@@ -128,7 +128,7 @@ async def test_an_item_in_flight_keeps_its_queue_where_it_is(
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-async def test_a_waiting_poll_gets_what_comes_to_the_other_lane(
+async def test_a_waiting_poll_gets_what_comes_to_the_other_shard(
     durable: Bench, persistent: bool
 ) -> None:
     durable.structures = structures(q=persistent)
@@ -247,7 +247,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_no_structure_is_ever_in_two_lanes(durable: Bench, seed: int) -> None:
+async def test_no_structure_is_ever_in_two_shards(durable: Bench, seed: int) -> None:
     chance = random.Random(seed)
     durable.structures = structures(a=True, b=False)
     driver = await durable.open()

@@ -40,7 +40,7 @@ async def prepared(driver: Driver, state: ClusterState) -> bool | Refused:
     return await awaited(lambda done: driver.engine.prepare_cluster_state(state, done))
 
 
-async def test_the_lane_that_decides_is_not_told_before_the_others_are(
+async def test_the_shard_that_decides_is_not_told_before_the_others_are(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = driver.engine
@@ -54,7 +54,7 @@ async def test_the_lane_that_decides_is_not_told_before_the_others_are(
     assert agreed(driver)
 
 
-async def test_the_same_change_again_reaches_the_lane_that_missed_it(
+async def test_the_same_change_again_reaches_the_shard_that_missed_it(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = driver.engine

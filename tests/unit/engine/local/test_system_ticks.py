@@ -111,7 +111,7 @@ async def test_data_that_waits_does_not_keep_a_system_value_out(
     assert outcomes[100].reason is Reason.OVERLOADED
 
 
-async def test_the_durable_lane_decides(durable: Bench) -> None:
+async def test_the_durable_shard_decides(durable: Bench) -> None:
     """The volatile shard follows; a value of the same tick is there as soon as the state is."""
     driver = await durable.open()
     engine = driver.engine

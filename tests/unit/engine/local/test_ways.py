@@ -134,7 +134,7 @@ async def test_ways_are_not_kept_for_every_name() -> None:
     await driver.engine.stop()
 
 
-async def test_the_first_lane_alone_says_that_nothing_is_written(
+async def test_the_first_shard_alone_says_that_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     structures = FixedStructures(maps={"m": MapSettings(persistent=False)})

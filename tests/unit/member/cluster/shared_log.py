@@ -94,7 +94,7 @@ class FakeEngine:
         self.barriers = 0
         self.agreed = True
         self.prepared: list[ClusterState] = []
-        """The states that the lanes but the first were told."""
+        """The states that the shards but the first were told."""
         self.unprepared: Refused | None = None
         """Why one of those takes none."""
         self.held: set[Taker] = set()

@@ -139,7 +139,7 @@ async def test_who_does_not_know_whether_it_has_a_place_has_none() -> None:
     assert await first.members() == []
 
 
-def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
+def test_members_begin_with_the_shards_that_they_are_sure_to_have() -> None:
     def settings(count: int, *, lite: bool = False) -> ClusterSettings:
         members = tuple(("h", port) for port in range(count))
         return ClusterSettings("dev", "m", 0, members, "u", "p", lite=lite)
@@ -150,7 +150,7 @@ def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
     assert initial_shards(settings(MAX_FULL_REPLICAS + 1, lite=True), 3, 4) == [0]
 
 
-async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
+async def test_a_shard_that_nobody_leads_is_read_for_so_long_only() -> None:
     class Unled:
         async def read(self) -> None:
             raise NatsError("no leader")
@@ -167,7 +167,7 @@ def _appended(told: list[str], error: NatsError) -> None:
     told.append(str(error))
 
 
-async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waited_for(
+async def test_a_shard_that_is_short_is_left_alone_but_no_longer_than_it_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client, now_s = cast("NatsClient", object()), 0.0
@@ -224,7 +224,7 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
     assert caplog.text.count("a part of the data cannot be read yet: a leader is away") == 1
 
 
-async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() -> None:
+async def test_a_member_that_serves_waits_for_no_shard_that_is_being_confirmed() -> None:
     members = tuple(("h", port) for port in range(MAX_FULL_REPLICAS + 1))
     shards = ReplicatedShards(ClusterSettings("dev", "m", 0, members, "u", "p"))
     engine = PartEngine(FixedStructures(), shards, wall_clock_ms)

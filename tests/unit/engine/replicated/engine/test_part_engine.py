@@ -240,7 +240,7 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_part(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("ends", ["with the member", "with the backup"])
-async def test_a_stop_waits_for_no_lane_that_is_read(
+async def test_a_stop_waits_for_no_shard_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     # Or the member without one may take the place that is left, and read for good in its stead.

@@ -164,7 +164,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reload, "RELOAD_SHORT_S", 0.001)
 
 
-async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
+async def test_a_shard_is_read_anew_whatever_goes_wrong_with_that(
     hasty: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     proposals = Proposals()
@@ -182,7 +182,7 @@ async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
     await condition(lambda: proposals.log.resumed == 2)
 
 
-async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
+async def test_a_shard_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
     hasty: None,
 ) -> None:
     proposals = Proposals()
@@ -211,7 +211,7 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
     assert proposals.shard.state.entry("m", "a", 0) == Entry(b"v", None)
 
 
-async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:
+async def test_a_shard_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:
     proposals = Proposals()
     proposals.log.unreadable = [EngineError("damaged")]
     proposals.shard.reload()
@@ -278,7 +278,7 @@ async def test_what_was_lost_from_sight_is_answered_though_the_log_cannot_be_rea
     await proposals.shard.close()
 
 
-async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> None:
+async def test_whoever_hears_of_arrivals_does_not_stop_the_shard(hasty: None) -> None:
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 

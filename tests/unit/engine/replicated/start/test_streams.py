@@ -125,9 +125,9 @@ class Begin:
 
     def made(self, shard: int, stream: Stream) -> ReplicatedShard:
         assert STREAMS[shard] == stream
-        lane = Shard(stream, self.failures.get(stream.name, []), self.damage)
-        self.shards.append(lane)
-        return cast("ReplicatedShard", lane)
+        made = Shard(stream, self.failures.get(stream.name, []), self.damage)
+        self.shards.append(made)
+        return cast("ReplicatedShard", made)
 
     async def run(self) -> list[ReplicatedShard]:
         async with self.streams as streams:
@@ -220,7 +220,7 @@ async def test_what_has_a_leader_is_read_while_another_has_none() -> None:
     assert all(shard.was_read.is_set() for shard in shards)
 
 
-async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
+async def test_a_shard_that_could_not_be_read_is_made_and_read_anew() -> None:
     begin = Begin()
     begin.leaders.known.update(one.name for one in ALL)
     begin.failures[STREAMS[2].name] = [NatsError("no leader now"), NatsError("nor now")]
@@ -268,7 +268,7 @@ async def test_of_many_streams_only_the_first_is_told_of() -> None:
     await asyncio.wait({running})
 
 
-async def test_of_many_lanes_that_cannot_be_read_only_the_first_is_told_of() -> None:
+async def test_of_many_shards_that_cannot_be_read_only_the_first_is_told_of() -> None:
     """In turn, each look would find another reason to wait, and it would be logged each time."""
     begin = Begin()
     begin.leaders.known.update(one.name for one in ALL)

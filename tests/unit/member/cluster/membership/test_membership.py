@@ -381,7 +381,7 @@ async def test_a_new_clusters_version_is_kept_together_with_its_first_member(
     assert ["cluster-version" in record for record in joins] == [True]
 
 
-async def test_every_lane_has_the_clusters_state_after_a_join(several: Several) -> None:
+async def test_every_shard_has_the_clusters_state_after_a_join(several: Several) -> None:
     first = (await several.started(1))[0]
     await several.run(first.call("change_state", "passive"))
     await several.run(first.stop())

@@ -19,7 +19,7 @@ async def change(several: Several, member: OneOfSeveral, state: str, key: str) -
     return answer
 
 
-async def test_a_change_that_a_lane_did_not_take_is_neither_shown_nor_remembered(
+async def test_a_change_that_a_shard_did_not_take_is_neither_shown_nor_remembered(
     several: Several,
 ) -> None:
     first, second = await several.started(2)
@@ -35,7 +35,7 @@ async def test_a_change_that_a_lane_did_not_take_is_neither_shown_nor_remembered
     assert (await change(several, second, "passive", "k")).repeated
 
 
-async def test_a_state_that_some_lanes_are_not_in_is_told_to_all(several: Several) -> None:
+async def test_a_state_that_some_shards_are_not_in_is_told_to_all(several: Several) -> None:
     first, _ = await several.started(2)
     assert json.loads((await change(several, first, "active", "k")).body)["status"] == "fail"
     assert first.engine.prepared == []

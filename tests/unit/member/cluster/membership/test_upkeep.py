@@ -1,4 +1,4 @@
-"""Items of members that are gone, and lanes that missed a change of the state."""
+"""Items of members that are gone, and shards that missed a change of the state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_who_has_a_lease_again_keeps_what_it_holds(several: Several) -> No
 
 
 async def test_a_lease_that_is_not_known_yet_counts(several: Several) -> None:
-    """A lane may be ahead of the one that has the leases."""
+    """A shard may be ahead of the one that has the leases."""
     first, _ = await several.started(2)
     first.engine.slow = True
     late = several.add()
@@ -81,7 +81,7 @@ async def test_without_a_majority_nobody_is_ended(several: Several) -> None:
     assert first.engine.ended
 
 
-async def test_lanes_that_differ_are_told_the_state_again(several: Several) -> None:
+async def test_shards_that_differ_are_told_the_state_again(several: Several) -> None:
     first, second = await several.started(2)
     told = []
     change = first.engine.change_cluster_state

@@ -81,7 +81,7 @@ def test_nothing_expires_early_when_the_clock_of_a_member_jumps(
 
 
 def records_in(temporary: Path, seconds: float) -> int:
-    """Return how many records the lanes get in some time in which nobody writes."""
+    """Return how many records the shards get in some time in which nobody writes."""
     (place,) = temporary.glob("grid-nats*")
     text = (place / "nats.conf").read_text(encoding="ascii")
     found = re.search(r'user: grid, password: "([^"]+)"', text)

@@ -79,9 +79,9 @@ async def watched(members: Members, *watch: int) -> AsyncIterator[dict[int, set[
 
 @contextlib.asynccontextmanager
 async def asked(client: HttpClient, *members: int) -> AsyncIterator[Counter[int]]:
-    """Read all the time in every lane of members; count what each of them refuses.
+    """Read all the time in every shard of members; count what each of them refuses.
 
-    Any lane may be the one that waited too long, and a load waits in one at a time. Reads wait for
+    Any shard may be the one that waited too long, and a load waits in one at a time. Reads wait for
     a leader as writes do.
     """
     refused: Counter[int] = Counter()

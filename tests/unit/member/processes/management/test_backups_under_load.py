@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WRITERS: Final = 6
 MAPS: Final = ("a", "s", "map0", "map1")
-"""Of several lanes, each of which has a log of its own."""
+"""Of several shards, each of which has a log of its own."""
 BEFORE: Final = 50
 BIG: Final = "v" * (1 << 20)
 BIG_ENTRIES: Final = 200

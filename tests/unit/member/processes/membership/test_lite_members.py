@@ -21,7 +21,7 @@ OF_DATA: Final = (0, 1, 2)
 FORWARDED: Final = "requests are forwarded to the member "
 MIB: Final = 1 << 20
 VALUES: Final = 48
-"""Of a MiB each; a third of them is in the lane that the lite member has, too."""
+"""Of a MiB each; a third of them is in the shard that the lite member has, too."""
 pytestmark = pytest.mark.timeout(240)
 
 
