@@ -1,7 +1,7 @@
 """Measures what the project promises of speed, and writes bench/RESULTS.md.
 
     make bench                                      everything
-    make bench ARGS="--only lane,queues --seconds 2 --rounds 1"
+    make bench ARGS="--only fast-path,queues --seconds 2 --rounds 1"
 
 A run of parts writes to build/bench-results.md, or where --output says.
 """
@@ -28,8 +28,8 @@ from bench.parts import (
     cluster,
     cluster_start,
     crowd,
+    fast_path,
     growth,
-    lane,
     open_loop,
     persistence,
     replaced,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _OPEN_LOOP: Final = "open-loop"
 PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
-    "lane": lane.measured,
+    "fast-path": fast_path.measured,
     "persistence": persistence.measured,
     "queues": shapes.queues,
     "values": shapes.values,

@@ -58,7 +58,7 @@ def measured(options: Options) -> list[Section]:
     # Memory that a first crowd took is used again by the next one.
     notes = [f"Memory per idle connection: {max(growth) / 1024:.1f} KiB."]
     meaning = (
-        f"GET on the lane; who trickles sends a byte of a head every {TRICKLE_PERIOD_S:.0f} s."
+        f"GET on the fast path; who trickles sends a byte of a head every {TRICKLE_PERIOD_S:.0f} s."
     )
     return [Section("A crowd of slow clients", meaning, (alone, idle, slow), verdicts, notes)]
 

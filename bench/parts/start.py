@@ -61,7 +61,7 @@ def _start(bytecode: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as directory:
         port = free_port()
         config = Path(directory) / "grid.yaml"
-        config.write_text(configuration(port, lane=True, base_dir=None), encoding="utf-8")
+        config.write_text(configuration(port, fast_path=True, base_dir=None), encoding="utf-8")
         python, *member_arguments = member_command(config)
         # -E: the environment may forbid to write bytecode, and every start would compile again.
         command = [python, "-E", "-X", f"pycache_prefix={bytecode}", *member_arguments]

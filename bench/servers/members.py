@@ -27,7 +27,7 @@ grid:
   map: {{default: {{}}}}
   queue: {{default: {{}}}}
   http:
-    lane: {{enabled: {lane}}}
+    lane: {{enabled: {fast_path}}}
     event-loop: {event_loop}
     max-connections: 30000
     head-timeout-seconds: 3600
@@ -40,19 +40,21 @@ def member_command(config: Path, module: str = "grid_member") -> list[str]:
     return [sys.executable, "-m", module, "--config", str(config)]
 
 
-def configuration(port: int, *, lane: bool, base_dir: Path | None, event_loop: str = "auto") -> str:
+def configuration(
+    port: int, *, fast_path: bool, base_dir: Path | None, event_loop: str = "auto"
+) -> str:
     """Return the text of a configuration; with a base directory every write is synced to it."""
     where = {} if base_dir is None else {"base-dir": str(base_dir)}
     persistence = json.dumps({"enabled": base_dir is not None, **where})
     return _CONFIG.format(
-        port=port, lane=str(lane).lower(), event_loop=event_loop, persistence=persistence
+        port=port, fast_path=str(fast_path).lower(), event_loop=event_loop, persistence=persistence
     )
 
 
 @contextlib.contextmanager
 def member(
     *,
-    lane: bool = True,
+    fast_path: bool = True,
     data_directory: Path | None = None,
     event_loop: str = "auto",
     compiled: str | None = None,
@@ -66,7 +68,7 @@ def member(
         port = free_port()
         base_dir = Path(directory) / "persistence" if data_directory else None
         config = Path(directory) / "grid.yaml"
-        text = configuration(port, lane=lane, base_dir=base_dir, event_loop=event_loop)
+        text = configuration(port, fast_path=fast_path, base_dir=base_dir, event_loop=event_loop)
         config.write_text(text, encoding="utf-8")
         environment = {} if compiled is None else {VARIABLE: compiled}
         with running(member_command(config), environment=environment) as server:

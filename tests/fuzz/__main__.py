@@ -22,7 +22,7 @@ from tests.fuzz.jobs import MAX_STILL_S, ROOT, Order, Outcome, guided_here, run
 from tests.fuzz.targets import TARGETS, target
 
 INPUTS: Final = {
-    "lane": 10_000_000,
+    "fast-path": 10_000_000,
     "yaml": 150_000,
     "xml": 250_000,
     "overrides": 60_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.fuzz.config_targets import OverridesTarget, PythonTarget, XmlTarget, YamlTarget
-from tests.fuzz.lane_target import LaneTarget
+from tests.fuzz.fast_path_target import FastPathTarget
 from tests.fuzz.parameters_target import ParametersTarget, PathTarget
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.fuzz.target import Target
 
 TARGETS: Final[dict[str, Callable[[], Target]]] = {
-    "lane": LaneTarget,
+    "fast-path": FastPathTarget,
     "yaml": YamlTarget,
     "xml": XmlTarget,
     "overrides": OverridesTarget,

@@ -13,15 +13,15 @@ from bench.figures import Figure, Section, Verdict
 from bench.machine import filesystem_in, machine
 from bench.results import Page, figure_table, page, short, verdict_table
 
-FAST = Figure("GET, lane", 81_234.4, 5.25, 6.0, 91.2, 0.71, 1.5, 0)
+FAST = Figure("GET, fast path", 81_234.4, 5.25, 6.0, 91.2, 0.71, 1.5, 0)
 SLOW = Figure("GET, aiohttp", 15_800.0, 57.0, 10.0, 30.0, 4.0, math.nan, 3)
-MET = Verdict("GET: lane ÷ aiohttp, rate", 5.14, 3.5, True, "met", remark="limited by wrk")
+MET = Verdict("GET: fast path ÷ aiohttp, rate", 5.14, 3.5, True, "met", remark="limited by wrk")
 MISSED = Verdict("start", 0.61, 0.5, False, "NOT MET", "s")
 
 
 def test_the_table_of_figures() -> None:
     lines = figure_table([FAST, SLOW]).splitlines()
-    assert lines[2] == "| GET, lane | 81,234 † | 11.2 | 5.2 + 6.0 | 91 % | 0.71 | 1.50 | 0 |"
+    assert lines[2] == "| GET, fast path | 81,234 † | 11.2 | 5.2 + 6.0 | 91 % | 0.71 | 1.50 | 0 |"
     assert lines[3] == (
         "| GET, aiohttp | 15,800 | 67.0 | 57.0 + 10.0 | 30 % | 4.00 | - | 3 FAILED |"
     )
@@ -30,7 +30,9 @@ def test_the_table_of_figures() -> None:
 
 def test_the_table_of_bars() -> None:
     lines = verdict_table([MET, MISSED]).splitlines()
-    assert lines[2] == "| GET: lane ÷ aiohttp, rate | 5.14 x | ≥ 3.5 x | met | limited by wrk |"
+    assert (
+        lines[2] == "| GET: fast path ÷ aiohttp, rate | 5.14 x | ≥ 3.5 x | met | limited by wrk |"
+    )
     assert lines[3] == "| start | 0.61 s | ≤ 0.5 s | NOT MET |  |"
 
 
@@ -42,7 +44,9 @@ def test_the_lines_for_a_terminal_are_aligned() -> None:
 
 
 def test_the_page_holds_all_of_it() -> None:
-    section = Section("The lane", "What it means.", [FAST], [MET], ["A note.", "| a | table |"])
+    section = Section(
+        "The fast path", "What it means.", [FAST], [MET], ["A note.", "| a | table |"]
+    )
     text = page(
         Page("2026-01-02", ["Processor: some, 2 cores"], "wrk 4.1", "make bench", 3, 5, [section])
     )
@@ -54,9 +58,9 @@ def test_the_page_holds_all_of_it() -> None:
         "median of 3 rounds of 5 s",
         "## Bars",
         MET.name,
-        "## The lane",
+        "## The fast path",
         "What it means.",
-        "| GET, lane |",
+        "| GET, fast path |",
         "- A note.",
         "\n| a | table |\n",
     ]
@@ -67,7 +71,7 @@ def test_the_page_holds_all_of_it() -> None:
     ("given", "command"),
     [
         ([], "make bench"),
-        (["--only", "lane,queues"], 'make bench ARGS="--only lane,queues"'),
+        (["--only", "fast-path,queues"], 'make bench ARGS="--only fast-path,queues"'),
         (
             ["--data-directory", "/srv/secret", "--rounds", "1"],
             'make bench ARGS="--data-directory DIRECTORY --rounds 1"',
@@ -80,9 +84,9 @@ def test_the_command_to_repeat_names_no_directory(given: list[str], command: str
 
 
 def test_parts_are_chosen_by_name() -> None:
-    assert part_names("lane,queues") == ["lane", "queues"]
-    with pytest.raises(argparse.ArgumentTypeError, match="no such part: lanes"):
-        part_names("lanes,queues")
+    assert part_names("fast-path,queues") == ["fast-path", "queues"]
+    with pytest.raises(argparse.ArgumentTypeError, match="no such part: fast-paths"):
+        part_names("fast-paths,queues")
 
 
 MOUNTS = """\

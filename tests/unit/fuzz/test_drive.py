@@ -181,11 +181,11 @@ def test_a_long_run_leaves_what_it_found(
 
 
 def test_a_long_run_is_divided_among_processes() -> None:
-    orders = orders_for({"lane": PART_INPUTS + 1, "xml": 5}, 60, 9)
+    orders = orders_for({"fast-path": PART_INPUTS + 1, "xml": 5}, 60, 9)
     assert [(name, order.inputs, order.seed) for name, order in orders] == [
-        ("lane", PART_INPUTS, 9),
+        ("fast-path", PART_INPUTS, 9),
         ("xml", 5, 9),
-        ("lane", 1, 10),
+        ("fast-path", 1, 10),
     ]
 
 

@@ -56,12 +56,12 @@ RECOGNISING: Final = [
 
 
 @pytest.mark.parametrize(("part", "fault", "data"), RECOGNISING, ids=[r[0] for r in RECOGNISING])
-def test_the_lane_takes_what_aiohttp_understands_otherwise(
+def test_the_fast_path_takes_what_aiohttp_understands_otherwise(
     part: str, fault: object, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target("lane").run(data)
+    target("fast-path").run(data)
     monkeypatch.setattr(plain, part, fault)
-    assert re.search("aiohttp|Host|keep its connection|chunked", found("lane", data))
+    assert re.search("aiohttp|Host|keep its connection|chunked", found("fast-path", data))
 
 
 CONNECTION: Final = [
@@ -80,15 +80,15 @@ CONNECTION: Final = [
 
 
 @pytest.mark.parametrize(("owner", "part", "fault", "data"), CONNECTION)
-def test_the_lane_forgets_or_confuses_something(
+def test_the_fast_path_forgets_or_confuses_something(
     owner: type, part: str, fault: object, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target("lane").run(data)
+    target("fast-path").run(data)
     monkeypatch.setattr(owner, part, fault)
-    assert found("lane", data)
+    assert found("fast-path", data)
 
 
-def test_the_lane_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_path_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
     made = connection.FastPathConnection.connection_made
 
@@ -98,7 +98,7 @@ def test_the_lane_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.append(self)
         made(self, transport)
 
-    chosen = target("lane")
+    chosen = target("fast-path")
     monkeypatch.setattr(connection.FastPathConnection, "connection_made", made_and_kept)
     figures = drive(chosen, seeds(chosen), 1, 500)
     assert figures.end.objects - figures.begin.objects > MAX_GROWN_OBJECTS

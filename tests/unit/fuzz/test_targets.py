@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SEED: Final = 7
 INPUTS: Final = {
-    "lane": 4000,
+    "fast-path": 4000,
     "yaml": 1000,
     "xml": 3000,
     "overrides": 500,

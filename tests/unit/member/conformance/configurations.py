@@ -24,22 +24,24 @@ class Setup:
     security: bool = False
     tls: bool = False
     """On both listeners."""
-    lane: bool = True
+    fast_path: bool = True
     compiled: bool = True
     """Where modules were compiled."""
 
     def __str__(self) -> str:
-        more = [name for name in ("security", "tls", "lane", "compiled") if getattr(self, name)]
+        more = [
+            name for name in ("security", "tls", "fast_path", "compiled") if getattr(self, name)
+        ]
         return "+".join([self.syntax, self.network, *more])
 
 
 CHOICES = (("yaml", "xml"), ("network", "advanced-network"), (False, True), (False, True))
 SETUPS = tuple(
-    # The lane is on in one half. So every three of the choices meet it on and off. Compiled is
+    # The fast path is on in one half. So every three of the choices meet it on and off. Compiled is
     # another half, and half of each.
     Setup(
         *choices,
-        lane=sum(map(tuple.index, CHOICES, choices)) % 2 == 0,
+        fast_path=sum(map(tuple.index, CHOICES, choices)) % 2 == 0,
         compiled=CHOICES[0].index(choices[0]) == CHOICES[2].index(choices[2]),
     )
     for choices in product(*CHOICES)
@@ -74,7 +76,7 @@ YAML = """
 grid:
   cluster-name: dev
   instance-name: tester
-{lane}
+{fast_path}
 {cp}
 {persistence}
 {network}
@@ -139,7 +141,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 <grid xmlns="urn:grid:config:1">
   <cluster-name>dev</cluster-name>
   <instance-name>tester</instance-name>
-  {lane}
+  {fast_path}
   {cp}
   {persistence}
 {network}
@@ -208,8 +210,8 @@ XML_ADVANCED = """
 
 YAML_JOIN = "    join: {tcp-ip: {enabled: true, member-list: ['a:5701']}}"
 XML_JOIN = '<join><tcp-ip enabled="true"><member>a:5701</member></tcp-ip></join>'
-YAML_LANE = "  http: {lane: {enabled: false}}"
-XML_LANE = '<http><lane enabled="false"/></http>'
+YAML_NO_FAST_PATH = "  http: {lane: {enabled: false}}"
+XML_NO_FAST_PATH = '<http><lane enabled="false"/></http>'
 YAML_CP = "  cp-subsystem: {cp-member-count: 3}"
 XML_CP = "<cp-subsystem><cp-member-count>3</cp-member-count></cp-subsystem>"
 YAML_STORE = "  persistence: {{enabled: true, base-dir: {0}/data, backup-dir: {0}/backups}}"
@@ -245,7 +247,7 @@ class Dialect:
     document: str
     networks: dict[str, str]
     join: str
-    no_lane: str
+    no_fast_path: str
     cp: str
     store: str
     security: dict[bool, str]
@@ -262,7 +264,7 @@ DIALECTS = {
         document=YAML,
         networks={"network": YAML_NETWORK, "advanced-network": YAML_ADVANCED},
         join=YAML_JOIN,
-        no_lane=YAML_LANE,
+        no_fast_path=YAML_NO_FAST_PATH,
         cp=YAML_CP,
         store=YAML_STORE,
         security={True: YAML_SECURITY, False: ""},
@@ -276,7 +278,7 @@ DIALECTS = {
         document=XML,
         networks={"network": XML_NETWORK, "advanced-network": XML_ADVANCED},
         join=XML_JOIN,
-        no_lane=XML_LANE,
+        no_fast_path=XML_NO_FAST_PATH,
         cp=XML_CP,
         store=XML_STORE,
         security={True: XML_SECURITY, False: ">"},
@@ -318,7 +320,7 @@ def _with_rest(role: Role, setup: Setup, place: Place) -> str:
     )
     return says.document.format(
         network=network,
-        lane="" if setup.lane else says.no_lane,
+        fast_path="" if setup.fast_path else says.no_fast_path,
         cp=says.cp if whole else "",
         persistence=says.store.format(place.directory) if stored else "",
         security=says.security[setup.security] + (says.protected if role is Role.PROTECTED else ""),

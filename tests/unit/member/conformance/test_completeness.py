@@ -38,12 +38,12 @@ def test_every_way_to_configure_a_member_is_played() -> None:
     assert [len({way[choice] for way in ways}) for choice in range(4)] == [2] * 4
 
 
-def test_every_row_is_played_with_and_without_the_lane_and_compiled_modules() -> None:
+def test_every_row_is_played_with_and_without_the_fast_path_and_compiled_modules() -> None:
     for choices in combinations(("syntax", "network", "security", "tls"), 3):
-        met = {(*(getattr(s, choice) for choice in choices), s.lane) for s in SETUPS}
+        met = {(*(getattr(s, choice) for choice in choices), s.fast_path) for s in SETUPS}
         assert len(met) == 2**4, choices
     for row in TABLE:
-        assert {s.lane for s in SETUPS if holds(row, s)} == {True, False}, row
+        assert {s.fast_path for s in SETUPS if holds(row, s)} == {True, False}, row
         assert {s.compiled for s in SETUPS if holds(row, s)} == {True, False}, row
 
 

@@ -34,7 +34,9 @@ LONG_S: Final = 60
 """No test waits for the end of this drain."""
 LONG: Final = f"  shutdown: {{drain-seconds: {LONG_S}}}\n"
 REASON: Final = "the member drains: it answers for a while, then it stops"
-LANES: Final = pytest.mark.parametrize("lane", [True, False], ids=["lane", "without lane"])
+BOTH_PATHS: Final = pytest.mark.parametrize(
+    "fast_path", [True, False], ids=["fast-path", "no-fast-path"]
+)
 REQUESTS: Final = (
     ("GET", f"{MAP}/there", None, 200, b"kept"),
     ("GET", f"{MAP}/missing", None, 204, b""),
@@ -54,15 +56,18 @@ REQUESTS: Final = (
 """A request, and status and body of its answer by a member that has one entry and one item."""
 
 
-def draining_config(lane: bool = True, seconds: int = LONG_S, **extra: Any) -> Config:
-    settings = {"shutdown": {"drain-seconds": seconds}, "http": {"lane": {"enabled": lane}}}
+def draining_config(fast_path: bool = True, seconds: int = LONG_S, **extra: Any) -> Config:
+    settings = {
+        "shutdown": {"drain-seconds": seconds},
+        "http": {"lane": {"enabled": fast_path}},
+    }
     return config(**settings, **extra)
 
 
 @asynccontextmanager
-async def running(lane: bool = True, **extra: Any) -> AsyncIterator[MemberHandle]:
+async def running(fast_path: bool = True, **extra: Any) -> AsyncIterator[MemberHandle]:
     """Run a member that drains when it is told to stop; end it without waiting for that."""
-    member = await start_member(draining_config(lane, **extra))
+    member = await start_member(draining_config(fast_path, **extra))
     try:
         yield member
     finally:
@@ -82,15 +87,21 @@ async def expect_closing(wire: Wire, reply: Reply) -> None:
     await wire.close()
 
 
-@LANES
+@BOTH_PATHS
 @pytest.mark.parametrize("kept", [False, True], ids=["new connection", "kept connection"])
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "answer"), REQUESTS, ids=lambda value: str(value)[-20:]
 )
 async def test_every_request_is_answered_and_its_connection_closes(
-    method: str, path: str, body: bytes | None, status: int, answer: bytes, kept: bool, lane: bool
+    method: str,
+    path: str,
+    body: bytes | None,
+    status: int,
+    answer: bytes,
+    kept: bool,
+    fast_path: bool,
 ) -> None:
-    async with running(lane) as member:
+    async with running(fast_path) as member:
         await fill(member)
         wire = await Wire.connect(port_of(member))
         if kept:
@@ -114,9 +125,9 @@ async def test_it_is_not_ready_at_once_and_says_why() -> None:
             assert (reply.status, REASON in str(reply.header("X-Grid-Error"))) == (503, True)
 
 
-@LANES
-async def test_pipelined_requests_are_all_answered(lane: bool) -> None:
-    async with running(lane) as member:
+@BOTH_PATHS
+async def test_pipelined_requests_are_all_answered(fast_path: bool) -> None:
+    async with running(fast_path) as member:
         wire = await Wire.connect(port_of(member))
         member.request_stop()
         wire.send(b"".join(request("POST", f"{MAP}/{n}", b"%d" % n) for n in range(20)))
@@ -128,9 +139,9 @@ async def test_pipelined_requests_are_all_answered(lane: bool) -> None:
         await expect_closing(wire, replies[-1])
 
 
-@LANES
-async def test_a_body_that_comes_in_parts_is_taken(lane: bool) -> None:
-    async with running(lane) as member:
+@BOTH_PATHS
+async def test_a_body_that_comes_in_parts_is_taken(fast_path: bool) -> None:
+    async with running(fast_path) as member:
         wire = await Wire.connect(port_of(member))
         begun = request("POST", f"{MAP}/large", bytes(1 << 20))
         wire.send(begun[:-1])
@@ -142,9 +153,9 @@ async def test_a_body_that_comes_in_parts_is_taken(lane: bool) -> None:
         assert len((await once(port_of(member), "GET", f"{MAP}/large")).body) == 1 << 20
 
 
-@LANES
-async def test_polls_that_wait_end_at_once_and_later_ones_wait_for_nothing(lane: bool) -> None:
-    async with running(lane) as member:
+@BOTH_PATHS
+async def test_polls_that_wait_end_at_once_and_later_ones_wait_for_nothing(fast_path: bool) -> None:
+    async with running(fast_path) as member:
         wires = [await Wire.connect(port_of(member)) for _ in range(20)]
         for wire in wires:
             wire.send(request("DELETE", f"{QUEUE}/3600"))
@@ -165,12 +176,12 @@ async def test_a_queue_that_none_polled_before_is_not_waited_on() -> None:
         assert (await once(port_of(member), "DELETE", f"{QUEUE}/3600")).status == 204
 
 
-@LANES
-async def test_over_tls(lane: bool, tmp_path: Path) -> None:
+@BOTH_PATHS
+async def test_over_tls(fast_path: bool, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("member")
     text = f"ssl: {{enabled: true, certificate-file: {own.certificate}, key-file: {own.key}}}"
-    extra = f"{LONG}  http: {{lane: {{enabled: {str(lane).lower()}}}}}\n"
+    extra = f"{LONG}  http: {{lane: {{enabled: {str(fast_path).lower()}}}}}\n"
     text = configuration(extra=extra).replace("rest-api:", f"{text}\n    rest-api:")
     member = await start_member(Config.from_text(text, name="grid.yaml", environment={}))
     kept = await Wire.connect(port_of(member), context=authority.client())

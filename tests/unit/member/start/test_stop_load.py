@@ -221,25 +221,27 @@ async def stopped_under_load(process: MemberProcess, context: ssl.SSLContext | N
     return load.seen
 
 
-def text(lane: bool, extra: str = "") -> str:
-    switch = f"  http: {{lane: {{enabled: {str(lane).lower()}}}, max-connections: 1000}}\n"
+def text(fast_path: bool, extra: str = "") -> str:
+    switch = f"  http: {{lane: {{enabled: {str(fast_path).lower()}}}, max-connections: 1000}}\n"
     return configuration(extra=switch + extra)
 
 
-LANES = pytest.mark.parametrize("lane", [True, False], ids=["lane", "no lane"])
+BOTH_PATHS = pytest.mark.parametrize("fast_path", [True, False], ids=["fast-path", "no-fast-path"])
 
 
-@LANES
-async def test_in_memory_every_client_sees_a_clean_end(member_process: Start, lane: bool) -> None:
-    seen = await stopped_under_load(member_process(text(lane)))
+@BOTH_PATHS
+async def test_in_memory_every_client_sees_a_clean_end(
+    member_process: Start, fast_path: bool
+) -> None:
+    seen = await stopped_under_load(member_process(text(fast_path)))
     assert seen.answers >= ENOUGH
 
 
-@LANES
+@BOTH_PATHS
 async def test_on_disk_all_that_was_answered_is_there_afterwards(
-    member_process: Start, tmp_path: Path, lane: bool
+    member_process: Start, tmp_path: Path, fast_path: bool
 ) -> None:
-    durable = text(lane, f"  persistence: {{enabled: true, base-dir: {tmp_path}/data}}\n")
+    durable = text(fast_path, f"  persistence: {{enabled: true, base-dir: {tmp_path}/data}}\n")
     seen = await stopped_under_load(member_process(durable))
     again = member_process(durable)
     again.wait_for("ready")

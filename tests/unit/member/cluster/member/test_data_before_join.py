@@ -24,7 +24,7 @@ CALLS = {
 }
 
 
-@pytest.fixture(params=["true", "false"], ids=["lane", "aiohttp"])
+@pytest.fixture(params=["true", "false"], ids=["fast-path", "aiohttp"])
 async def joining(
     request: pytest.FixtureRequest, start_member: Callable[..., RunningMember], several: Several
 ) -> AsyncIterator[RunningMember]:

@@ -46,10 +46,10 @@ async def pair(
     log: str, tmp_path: Path, start_member: Callable[..., RunningMember]
 ) -> tuple[RunningMember, RunningMember]:
     """Two members on the same log, the first with the fast path and the second without."""
-    lane, aiohttp = [
+    fast_path, aiohttp = [
         await start_member(settings(path, log, tmp_path / path)).start() for path in PATHS
     ]
-    return lane, aiohttp
+    return fast_path, aiohttp
 
 
 @pytest.fixture

@@ -26,12 +26,12 @@ DATE = re.compile(rb"(?m)^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r$")
 LENGTH = re.compile(rb"(?m)^Content-Length: (\d+)\r$")
 
 LOGS = ("memory", "fsync")
-PATHS = ("lane", "aiohttp")
+PATHS = ("fast-path", "aiohttp")
 
 
 def settings(path: str, log: str, directory: Path) -> str:
     """Return the configuration of a member on one of the paths and one of the logs."""
-    extra = f"  http: {{lane: {{enabled: {str(path == 'lane').lower()}}}}}\n"
+    extra = f"  http: {{lane: {{enabled: {str(path == 'fast-path').lower()}}}}}\n"
     if log == "fsync":
         extra += f"  persistence: {{enabled: true, base-dir: {directory}}}\n"
     # Names that begin otherwise have no structure. The swift ones are on no disk.

@@ -243,7 +243,7 @@ async def test_requests_that_trickle_in_side_by_side(one: RunningMember) -> None
         await peer.close()
 
 
-async def test_what_aiohttp_stored_is_read_in_the_lane(
+async def test_what_aiohttp_stored_is_read_in_the_fast_path(
     pair: tuple[RunningMember, RunningMember],
 ) -> None:
     """And the other way round: types that are not ASCII, keys with slashes, empty values."""

@@ -93,7 +93,7 @@ async def test_requests_make_nothing(
     assert answered >= REQUESTS
     most = max(made[what] for what in ("tasks", "futures", "timers"))
     # Without the fast path there are many: they would be seen.
-    assert (most < FEW) == (path == "lane"), made
+    assert (most < FEW) == (path == "fast-path"), made
 
 
 async def test_small_answers_do_not_wait_for_each_other(one: RunningMember, path: str) -> None:
@@ -101,7 +101,7 @@ async def test_small_answers_do_not_wait_for_each_other(one: RunningMember, path
     async with await Peer.connect(one.port) as peer:
         assert (await peer.ask(ROUND[0])).startswith(b"HTTP/1.1 200 OK")
         (connection,) = one.listeners._open[0].factory.watch
-        transport = getattr(connection, "_transport" if path == "lane" else "transport")
+        transport = getattr(connection, "_transport" if path == "fast-path" else "transport")
         plain: socket.socket = transport.get_extra_info("socket")
         assert plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -116,7 +116,7 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
-def lane_connections() -> int:
+def fast_path_connections() -> int:
     """Return how many are in memory."""
     return sum(isinstance(kept, FastPathConnection) for kept in gc.get_objects())
 
@@ -125,15 +125,15 @@ def lane_connections() -> int:
 @pytest.mark.parametrize("how", ["lost", "handed over"])
 async def test_a_connection_that_is_over_does_not_stay(one: RunningMember, how: str) -> None:
     """With it would stay what it has read, until somebody looks for garbage."""
-    before = lane_connections()
+    before = fast_path_connections()
     async with await Peer.connect(one.port) as peer:
         for data in ROUND:
             assert (await peer.ask(data)).startswith(b"HTTP/1.1 200 OK")
         if how == "handed over":
             assert (await peer.ask(request("GET /grid/health/ready"))).startswith(b"HTTP/1.1 ")
-            assert lane_connections() == before
+            assert fast_path_connections() == before
     await condition(lambda: not one.listeners._open[0].factory.watch)
-    assert lane_connections() == before
+    assert fast_path_connections() == before
 
 
 @pytest.mark.usefixtures("uncollected")

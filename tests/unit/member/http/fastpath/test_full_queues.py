@@ -27,9 +27,9 @@ async def test_one_by_one(pair: tuple[RunningMember, RunningMember], handed: Han
             ]
             assert b"X-Grid-Error: the queue is full" in answers[2]
             found.append((answers, handed.has(member, peer)))
-    (lane, lane_handed), (aiohttp, _) = found
-    assert lane == aiohttp
-    assert not lane_handed
+    (fast_path, fast_path_handed), (aiohttp, _) = found
+    assert fast_path == aiohttp
+    assert not fast_path_handed
 
 
 async def test_sent_together(pair: tuple[RunningMember, RunningMember], handed: Handed) -> None:
@@ -42,6 +42,6 @@ async def test_sent_together(pair: tuple[RunningMember, RunningMember], handed: 
                 one[:2] for one in (OK, OK, FULL, FULL, ITEM, OK, FULL)
             ]
             found.append((answers, handed.has(member, peer)))
-    (lane, lane_handed), (aiohttp, _) = found
-    assert lane == aiohttp
-    assert not lane_handed
+    (fast_path, fast_path_handed), (aiohttp, _) = found
+    assert fast_path == aiohttp
+    assert not fast_path_handed

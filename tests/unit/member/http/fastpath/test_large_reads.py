@@ -8,8 +8,8 @@ import pytest
 
 from grid_member.http.fastpath import connection
 from grid_member.http.fastpath.connection import READ_BYTES
-from tests.fuzz.lane_script import Run
-from tests.fuzz.lane_wire import Sockets
+from tests.fuzz.fast_path_script import Run
+from tests.fuzz.fast_path_wire import Sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -68,9 +68,9 @@ async def test_a_mix_is_answered_as_one_after_the_other(
 ) -> None:
     model, name = Model(), fresh()
     wanted = [model.answer(step) for step in script]
-    lane, aiohttp = [(await played(one, handed, script, cuts, name))[0] for one in pair]
-    assert [read(answer) for answer in lane] == wanted
-    assert lane == aiohttp
+    fast_path, aiohttp = [(await played(one, handed, script, cuts, name))[0] for one in pair]
+    assert [read(answer) for answer in fast_path] == wanted
+    assert fast_path == aiohttp
 
 
 @same_members

@@ -16,8 +16,8 @@ import pytest
 from grid_member.http.fastpath import context as fast_path
 from grid_member.http.wire import watch
 from grid_member.http.wire.watch import PERIOD_S, Watch, end_writing
-from tests.fuzz.lane_script import INBOX, Run
-from tests.fuzz.lane_wire import Sockets
+from tests.fuzz.fast_path_script import INBOX, Run
+from tests.fuzz.fast_path_wire import Sockets
 from tests.unit.member.http.fastpath.peers import Peer, ask, masked, request
 from tests.unit.member.http.fastpath.scripts import OK, read
 from tests.unit.member.http.fastpath.test_clients import (
@@ -105,7 +105,7 @@ async def test_a_client_that_leaves_a_body_unread_behind_its_poll(
         peer.send(WAIT + put("k", bytes(VALUE_BYTES)))
         await until(lambda: one.listeners.counts().clients == 1)
         (connection,) = one.listeners._open[0].factory.watch
-        transport = getattr(connection, "_transport" if path == "lane" else "transport")
+        transport = getattr(connection, "_transport" if path == "fast-path" else "transport")
         await until(lambda: not transport.is_reading())
         await peer.reset()
     await alone(one)
@@ -251,9 +251,9 @@ def test_a_late_head_is_refused_behind_the_answers_before_it(
     send(run, INBOX[b"W"] * writes + b"GET /grid")
     run.loop.now_s += 7200
     run.tell_all()
-    run.lane.look(run.loop.now_s)
+    run.fast_path.look(run.loop.now_s)
     run.loop.turn()
-    run.lane.look(run.loop.now_s)
+    run.fast_path.look(run.loop.now_s)
     assert statuses(run) == [200] * writes + [408]
 
 
@@ -264,7 +264,7 @@ def test_a_request_before_the_answers_of_this_turn(start: Callable[..., Run], wr
     run.later()
     send(run, INBOX[b"W"] * writes)
     run.tell_all()
-    run.lane.data_received(INBOX[b"V"])
+    run.fast_path.data_received(INBOX[b"V"])
     run.loop.turn()
     answers = run.transport.written.split(b"HTTP/1.1 ")[1:]
     assert [answer[-2:] == b"w1" for answer in answers] == [*[False] * (writes + 1), True]

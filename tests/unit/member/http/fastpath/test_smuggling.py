@@ -49,12 +49,12 @@ async def untouched(member: RunningMember) -> bool:
 async def both(pair: Pair, pieces: list[bytes]) -> tuple[bytes, list[str]]:
     """Return what the fast path's member answered, and what is wrong with that."""
     problems: list[str] = []
-    lane, aiohttp = [await ending(member, pieces) for member in pair]
-    if lane != aiohttp:
-        problems.append(f"{lane[:400]!r} with the lane, {aiohttp[:400]!r} without")
+    fast_path, aiohttp = [await ending(member, pieces) for member in pair]
+    if fast_path != aiohttp:
+        problems.append(f"{fast_path[:400]!r} with the fast path, {aiohttp[:400]!r} without")
     if not all([await untouched(member) for member in pair]):
         problems.append("something was carried out")
-    return lane, problems
+    return fast_path, problems
 
 
 async def test_each_alone(pair: Pair) -> None:
@@ -138,9 +138,9 @@ async def test_what_ends_the_connection_is_handed_over(pair: Pair) -> None:
             [GOOD + data + SMUGGLED],
             cut(GOOD + data, [10, 90, 150]),
         ):
-            lane, problems = await both(pair, pieces)
-            if not lane.startswith(b"HTTP/1.1 ") or b"Connection: close\r\n" not in lane:
-                problems.append(f"an answer that closes it should be: {lane[:400]!r}")
+            fast_path, problems = await both(pair, pieces)
+            if not fast_path.startswith(b"HTTP/1.1 ") or b"Connection: close\r\n" not in fast_path:
+                problems.append(f"an answer that closes it should be: {fast_path[:400]!r}")
             if problems:
                 found[name] = problems
     assert found == {}
@@ -151,8 +151,8 @@ async def test_a_length_hides_nothing(pair: Pair) -> None:
     body = SMUGGLED + MALFORMED["two lengths"]
     for path in ("maps/default/hidden", "queues/default"):
         data = request(f"POST /grid/rest/{path}", body=body) + LAST
-        lane, problems = await both(pair, [data])
+        fast_path, problems = await both(pair, [data])
         assert problems == []
-        assert [line[:12] for line in lane.split(b"\r\n\r\n")[:-1]] == [
+        assert [line[:12] for line in fast_path.split(b"\r\n\r\n")[:-1]] == [
             *(b"HTTP/1.1 200", b"HTTP/1.1 204"),
         ]

@@ -101,12 +101,12 @@ async def differences(
     """Play a kind in every way to cut it; return where the answers of the paths differ."""
     found: list[str] = []
     for pieces in ways:
-        lane, aiohttp = [await transcript(peer, kind, pieces) for peer in peers]
-        for one, other in zip(lane, aiohttp, strict=True):
+        fast_path, aiohttp = [await transcript(peer, kind, pieces) for peer in peers]
+        for one, other in zip(fast_path, aiohttp, strict=True):
             if one != other:
                 sizes = [len(piece) for piece in pieces][:5]
                 found.append(
-                    f"in pieces of {sizes}: {one[:SHOWN]!r} by the lane, {other[:SHOWN]!r}"
+                    f"in pieces of {sizes}: {one[:SHOWN]!r} by the fast path, {other[:SHOWN]!r}"
                 )
     return found
 
@@ -139,9 +139,12 @@ async def compare(
     kind: Kind,
     ways: Iterator[list[bytes]],
 ) -> None:
-    async with await Peer.connect(pair[0].port) as lane, await Peer.connect(pair[1].port) as other:
-        assert await differences((lane, other), kind, ways) == []
-        assert [handed.has(pair[0], lane), handed.has(pair[1], other)] == [False, True]
+    async with (
+        await Peer.connect(pair[0].port) as fast_path,
+        await Peer.connect(pair[1].port) as other,
+    ):
+        assert await differences((fast_path, other), kind, ways) == []
+        assert [handed.has(pair[0], fast_path), handed.has(pair[1], other)] == [False, True]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -186,7 +189,7 @@ async def test_a_body_over_the_budget(pair: tuple[RunningMember, RunningMember])
                     ends.append(await peer.to_end())
                 assert member.listeners.uploads("rest").held_bytes == 0
             if ends[0] != ends[1] or b"HTTP/1.1 503 " not in ends[0]:
-                found.append(f"cut at {offset}: {ends[0]!r} by the lane, {ends[1]!r}")
+                found.append(f"cut at {offset}: {ends[0]!r} by the fast path, {ends[1]!r}")
     assert found == []
 
 

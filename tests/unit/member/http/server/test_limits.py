@@ -40,15 +40,15 @@ FEW = 3
 RESERVE = SPARE_CONNECTIONS // 4
 
 
-@pytest.fixture(params=[True, False], ids=["lane", "no lane"])
+@pytest.fixture(params=[True, False], ids=["fast-path", "no-fast-path"])
 async def limited(
     request: pytest.FixtureRequest, start_member: Callable[..., RunningMember]
 ) -> Limited:
-    """Give a function that starts a member with these settings of `http`, lane on and off."""
+    """Give a function that starts a member with these settings of `http`, fast path on and off."""
 
     async def start(settings: str) -> RunningMember:
-        lane = str(request.param).lower()
-        text = configuration(extra=f"  http: {{lane: {{enabled: {lane}}}, {settings}}}\n")
+        fast_path = str(request.param).lower()
+        text = configuration(extra=f"  http: {{lane: {{enabled: {fast_path}}}, {settings}}}\n")
         return await start_member(text).start()
 
     return start

@@ -40,13 +40,13 @@ OWN_FILES = 1000
 """Of this process, not for connections."""
 MAX_KIB_EACH = 20
 SOURCES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
-LANES = pytest.mark.parametrize("lane", [True, False], ids=["lane", "no lane"])
+BOTH_PATHS = pytest.mark.parametrize("fast_path", [True, False], ids=["fast-path", "no-fast-path"])
 HEAD = f"POST {MAP}/k HTTP/1.1\r\nHost: a\r\n".encode()
 BODY = HEAD + b"Content-Length: 9000\r\n\r\n"
 
 
-def settings(lane: bool, more: str = "") -> str:
-    return f"  http: {{lane: {{enabled: {str(lane).lower()}}}{more}}}\n"
+def settings(fast_path: bool, more: str = "") -> str:
+    return f"  http: {{lane: {{enabled: {str(fast_path).lower()}}}{more}}}\n"
 
 
 def resident_kib(process: MemberProcess) -> int:
@@ -145,8 +145,8 @@ def as_many_as_possible() -> int:
 def start_large(member_process: Start) -> Callable[[bool], MemberProcess]:
     """Give a function that starts a member with one listener for very many connections."""
 
-    def start(lane: bool) -> MemberProcess:
-        text = configuration(extra=settings(lane, f", max-connections: {2 * MOST}"))
+    def start(fast_path: bool) -> MemberProcess:
+        text = configuration(extra=settings(fast_path, f", max-connections: {2 * MOST}"))
         alone = text.replace("management: {enabled: true", "management: {enabled: false")
         process = member_process(alone)
         process.wait_for("ready")
@@ -179,12 +179,12 @@ def send_some(wires: list[Wire], nth: int) -> None:
         wire.send((begun if nth == 0 else b"x") if n % 3 else b"")
 
 
-@LANES
+@BOTH_PATHS
 @pytest.mark.usefixtures("many_files")
 async def test_ten_thousand_connections_that_do_little_disturb_nobody(
-    start_large: Callable[[bool], MemberProcess], lane: bool
+    start_large: Callable[[bool], MemberProcess], fast_path: bool
 ) -> None:
-    process = start_large(lane)
+    process = start_large(fast_path)
     async with await Wire.connect(process.port) as other:
         for _ in range(100):
             assert (await other.call("POST", f"{MAP}/other", b"v")).status == 200
@@ -211,12 +211,12 @@ async def test_ten_thousand_connections_that_do_little_disturb_nobody(
         assert (await other.call("GET", f"{MAP}/other")).status == 200
 
 
-@LANES
+@BOTH_PATHS
 @pytest.mark.usefixtures("many_files")
 async def test_thousands_that_come_and_go_leave_nothing(
-    start_large: Callable[[bool], MemberProcess], lane: bool
+    start_large: Callable[[bool], MemberProcess], fast_path: bool
 ) -> None:
-    process = start_large(lane)
+    process = start_large(fast_path)
     count = as_many_as_possible() // 5
     sizes_kib = []
     for _ in range(5):

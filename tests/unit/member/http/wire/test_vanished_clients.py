@@ -62,12 +62,12 @@ async def start(
         await member.stop()
 
 
-@pytest.fixture(params=["lane", "aiohttp"])
+@pytest.fixture(params=["fast-path", "aiohttp"])
 async def member(
     request: pytest.FixtureRequest, start: Callable[[str], Awaitable[RunningMember]]
 ) -> RunningMember:
-    lane = "" if request.param == "lane" else "  http: {lane: {enabled: false}}\n"
-    return await start(configuration(extra=lane))
+    fast_path = "" if request.param == "fast-path" else "  http: {lane: {enabled: false}}\n"
+    return await start(configuration(extra=fast_path))
 
 
 async def polling(

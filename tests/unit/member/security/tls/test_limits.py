@@ -25,15 +25,15 @@ FEW = 3
 ALL = FEW + SPARE_CONNECTIONS // 4
 
 
-@pytest.fixture(params=[True, False], ids=["lane", "no lane"])
+@pytest.fixture(params=[True, False], ids=["fast-path", "no-fast-path"])
 async def crowded(
     request: pytest.FixtureRequest,
     start_member: Callable[..., RunningMember],
     authority: Authority,
 ) -> RunningMember:
     """A member that takes three connections on each of its TLS ports."""
-    lane = str(request.param).lower()
-    http = f"  http: {{max-connections: {FEW}, lane: {{enabled: {lane}}}}}\n"
+    fast_path = str(request.param).lower()
+    http = f"  http: {{max-connections: {FEW}, lane: {{enabled: {fast_path}}}}}\n"
     return await start_member(configuration(tls_of(authority)) + http).start()
 
 

@@ -1,4 +1,4 @@
-"""The lane beside the complete HTTP implementation, and beside a server that does nothing."""
+"""The fast path beside the complete HTTP implementation, and beside a server that does nothing."""
 
 from __future__ import annotations
 
@@ -30,59 +30,59 @@ _MEANING: Final = (
 
 
 def measured(options: Options) -> list[Section]:
-    """Measure GET and POST of map entries on the lane, on aiohttp and on the bare server."""
+    """Measure GET and POST of map entries on the fast path, on aiohttp and on the bare server."""
     figures: list[Figure] = []
     verdicts = []
     notes = []
     for method in MAP_LOADS:
         seen = _figures(method, options)
-        lane, plain, interpreted, aiohttp, constant = seen
+        fast_path, plain, interpreted, aiohttp, constant = seen
         figures += seen
         verdicts += [
-            at_least(f"{method}: lane ÷ aiohttp, rate", lane, aiohttp, RATE_BAR),
-            p99_at_most(f"{method}: lane ÷ aiohttp, p99", lane, aiohttp, P99_BAR),
-            cpu_at_most(f"{method}: lane ÷ bare protocol, CPU", lane, constant, CPU_BAR),
+            at_least(f"{method}: fast path ÷ aiohttp, rate", fast_path, aiohttp, RATE_BAR),
+            p99_at_most(f"{method}: fast path ÷ aiohttp, p99", fast_path, aiohttp, P99_BAR),
+            cpu_at_most(f"{method}: fast path ÷ bare protocol, CPU", fast_path, constant, CPU_BAR),
         ]
-        notes += [_beside("on asyncio's own loop", method, lane, plain)]
-        notes += [_beside("interpreted, not compiled", method, lane, interpreted)]
-        notes.append(_beside_the_anchor(method, lane))
-    return [Section("Lane, aiohttp and a bare protocol", _MEANING, figures, verdicts, notes)]
+        notes += [_beside("on asyncio's own loop", method, fast_path, plain)]
+        notes += [_beside("interpreted, not compiled", method, fast_path, interpreted)]
+        notes.append(_beside_the_anchor(method, fast_path))
+    return [Section("Fast path, aiohttp and a bare protocol", _MEANING, figures, verdicts, notes)]
 
 
 def _figures(method: str, options: Options) -> list[Figure]:
     load = MAP_LOADS[method]
     request = get_request("1") if method == "GET" else post_request("1", b"v" * VALUE_BYTES)
     with (
-        member(lane=True) as lane,
-        member(lane=True, event_loop="asyncio") as plain,
-        member(lane=True, compiled="off") as interpreted,
-        member(lane=False) as aiohttp,
+        member(fast_path=True) as fast_path,
+        member(fast_path=True, event_loop="asyncio") as plain,
+        member(fast_path=True, compiled="off") as interpreted,
+        member(fast_path=False) as aiohttp,
     ):
-        for one in (lane, plain, interpreted, aiohttp):
+        for one in (fast_path, plain, interpreted, aiohttp):
             fill_map(one.port, 0, KEYS, VALUE_BYTES)
-        with bare(ask(lane.port, request)) as constant:
+        with bare(ask(fast_path.port, request)) as constant:
             contenders = {
-                f"{method}, lane": measuring(lane, load, options),
-                f"{method}, lane, asyncio's own loop": measuring(plain, load, options),
-                f"{method}, lane, interpreted": measuring(interpreted, load, options),
+                f"{method}, fast path": measuring(fast_path, load, options),
+                f"{method}, fast path, asyncio's own loop": measuring(plain, load, options),
+                f"{method}, fast path, interpreted": measuring(interpreted, load, options),
                 f"{method}, aiohttp": measuring(aiohttp, load, options),
                 f"{method}, bare protocol": measuring(constant, load, options),
             }
             return list(alternate(contenders, options.rounds).values())
 
 
-def _beside(which: str, method: str, lane: Figure, other: Figure) -> str:
+def _beside(which: str, method: str, fast_path: Figure, other: Figure) -> str:
     return (
-        f"{method}: {lane.rate / other.rate:.2f} x the rate at "
-        f"{lane.cpu_us / other.cpu_us:.2f} x the CPU of the same {which}."
+        f"{method}: {fast_path.rate / other.rate:.2f} x the rate at "
+        f"{fast_path.cpu_us / other.cpu_us:.2f} x the CPU of the same {which}."
     )
 
 
-def _beside_the_anchor(method: str, lane: Figure) -> str:
+def _beside_the_anchor(method: str, fast_path: Figure) -> str:
     rate, cpu_us = ANCHORS[method]
     return (
-        f"{method}: {lane.rate / rate:.2f} x the rate of the replaced product's single member "
-        f"({rate:,}/s, aim 3 x) at {lane.cpu_us / cpu_us:.2f} x its CPU time per request "
+        f"{method}: {fast_path.rate / rate:.2f} x the rate of the replaced product's single member "
+        f"({rate:,}/s, aim 3 x) at {fast_path.cpu_us / cpu_us:.2f} x its CPU time per request "
         f"({cpu_us:.0f} µs); its figures are of the project's reference machine, and on another "
         "one this comparison says little."
     )

@@ -1,4 +1,4 @@
-"""Scripts for a lane connection: what the client sends, with commands in between.
+"""Scripts for a fast path connection: what the client sends, with commands in between.
 
 A command is the byte 0xFF and a letter. So a script can be read, and every place in a request can
 get a split, an answer or an end by one insertion.
@@ -21,8 +21,8 @@ from grid_member.http.routes.calls import Uploads
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.watch import Watch
 from grid_member.telemetry.measurements import Measurements
-from tests.fuzz.lane_engine import BIG_BYTES, ScriptedEngine
-from tests.fuzz.lane_wire import Loop, Sockets, Successor, Transport
+from tests.fuzz.fast_path_engine import BIG_BYTES, ScriptedEngine
+from tests.fuzz.fast_path_wire import Loop, Sockets, Successor, Transport
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class Run:
         asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self.loop))
         shared = self.watch, self.uploads, self._complete, Receipts(60)
         self.context = FastPathContext(self.member, *shared)
-        self.lane = FastPathConnection(self.context)
-        self.watch.add(self.lane)
+        self.fast_path = FastPathConnection(self.context)
+        self.watch.add(self.fast_path)
         self.transport = Transport(self.loop, sockets)
-        self.transport.lane = self.lane
-        self.transport.protocol = cast("asyncio.Protocol", self.lane)
+        self.transport.fast_path = self.fast_path
+        self.transport.protocol = cast("asyncio.Protocol", self.fast_path)
         self.engine.can_confirm = lambda: self.transport.buffered == 0 and not self.transport.lost
         self.received = bytearray()
         self.inbox = bytearray()
@@ -70,14 +70,14 @@ class Run:
         self.ended = False
         self.eof_told = False
         self._finishing: Any = None
-        self.lane.connection_made(self.transport)
+        self.fast_path.connection_made(self.transport)
 
     def _complete(self) -> ConnectionProtocol:
         return cast("ConnectionProtocol", self.successor)
 
     @property
     def handed_over(self) -> bool:
-        return self.transport.lane is None
+        return self.transport.fast_path is None
 
     def play(self, script: bytes) -> None:
         """Send the bytes and carry out the commands of a script."""
@@ -180,7 +180,7 @@ class Run:
 
     def finish(self) -> None:
         if self._finishing is None:
-            self._finishing = self.lane.finish()
+            self._finishing = self.fast_path.finish()
             # It has no more to do by itself than to wait for the connection's end.
             with contextlib.suppress(StopIteration):
                 self._finishing.send(None)
@@ -199,8 +199,8 @@ class Run:
 
     def _wait(self, seconds: float) -> None:
         self.loop.now_s += seconds
-        if self.lane in list(self.watch):
-            self.lane.look(self.loop.now_s)
+        if self.fast_path in list(self.watch):
+            self.fast_path.look(self.loop.now_s)
 
     # The end
 

@@ -1,4 +1,4 @@
-"""What is around a lane connection: a transport that obeys, a clock that stands still."""
+"""What is around a fast path connection: a transport that obeys, a clock that stands still."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """As much of an event loop as a lane connection uses; time passes when it is told to."""
+    """As much of an event loop as a fast path connection uses; time passes when it is told to."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -81,7 +81,7 @@ class Transport(asyncio.Transport):
         self._loop = loop
         self._sockets = sockets
         self.protocol: asyncio.BaseProtocol | None = None
-        self.lane: FastPathConnection | None = None
+        self.fast_path: FastPathConnection | None = None
         """The one that may write: None when it handed over."""
         self.written = bytearray()
         self.buffered = 0
@@ -120,7 +120,7 @@ class Transport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes."""
-        if self.lane is None:
+        if self.fast_path is None:
             raise FindingError("something is written after the hand-over")
         if self.eof_written:
             raise FindingError("something is written after write_eof")
@@ -134,13 +134,13 @@ class Transport(asyncio.Transport):
             self.buffered += len(data)
             if not self.writing_paused:
                 self.writing_paused = True
-                self._lane_or_protocol().pause_writing()
+                self._fast_path_or_protocol().pause_writing()
 
     def _check(self) -> None:
         if self.lost:
             raise FindingError("the transport is used after connection_lost")
 
-    def _lane_or_protocol(self) -> asyncio.BaseProtocol:
+    def _fast_path_or_protocol(self) -> asyncio.BaseProtocol:
         return self.get_protocol()
 
     def drain(self) -> None:
@@ -220,7 +220,7 @@ class Successor(asyncio.Protocol):
             raise FindingError("handed over twice")
         assert isinstance(transport, Transport)
         self.transport = transport
-        transport.lane = None
+        transport.fast_path = None
         if transport.writing_paused:
             raise FindingError("handed over while the kernel does not take everything")
 

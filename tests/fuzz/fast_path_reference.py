@@ -14,12 +14,12 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.wire.connection import MAX_HEADERS_LINES
 from grid_member.http.wire.paths import split_target
-from tests.fuzz.lane_engine import FAILED
+from tests.fuzz.fast_path_engine import FAILED
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:
     from grid_member.config.model.member import Limits
-    from tests.fuzz.lane_wire import Loop
+    from tests.fuzz.fast_path_wire import Loop
 
 BODY_BUFFER_BYTES: Final = 1 << 20
 _ANSWER: Final = re.compile(
@@ -140,7 +140,7 @@ def operations(wire: bytes, limits: Limits, loop: Loop, *, c: bool) -> list[tupl
     try:
         messages, upgraded, tail = parser.feed_data(wire)
     except Exception as error:
-        raise FindingError(f"aiohttp refuses what the lane took: {error!r}") from error
+        raise FindingError(f"aiohttp refuses what the fast path took: {error!r}") from error
     if upgraded or tail:
         raise FindingError("aiohttp takes something for an upgrade")
     return [_operation(message, payload) for message, payload in messages]

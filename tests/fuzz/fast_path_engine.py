@@ -99,7 +99,7 @@ class ScriptedEngine:
         self._maps["m", "k"] = self._maps["b", "k"] = _SMALL
         self.put("q", b"\xff", None)
 
-    # The lane's side
+    # The fast path's side
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read."""

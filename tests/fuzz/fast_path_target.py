@@ -1,19 +1,19 @@
-"""Target: a lane connection, with everything around it under the control of the input."""
+"""Target: a fast path connection, with everything around it under the control of the input."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from tests.fuzz.lane_reference import answers, expected, operations
-from tests.fuzz.lane_script import COMMANDS, INBOX, LIMITS, Run
-from tests.fuzz.lane_wire import Sockets
+from tests.fuzz.fast_path_reference import answers, expected, operations
+from tests.fuzz.fast_path_script import COMMANDS, INBOX, LIMITS, Run
+from tests.fuzz.fast_path_wire import Sockets
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from tests.fuzz.lane_engine import Call
+    from tests.fuzz.fast_path_engine import Call
 
 PYTHON_SHARE: Final = 8
 """One in how many inputs is shown to aiohttp's slower parser, too."""
@@ -25,10 +25,10 @@ LOSING: Final = frozenset(b"xgtTU")
 SENT: Final = frozenset(b"".join(INBOX))
 
 
-class LaneTarget:
+class FastPathTarget:
     """Plays an input twice: as it says, and all bytes at once; asks aiohttp what they mean."""
 
-    name = "lane"
+    name = "fast-path"
     words = (
         *(b"\xff" + command for command in (*COMMANDS, *INBOX, b"|")),
         *(
@@ -199,5 +199,5 @@ def _check_end(run: Run) -> None:
         raise FindingError("an item was neither confirmed nor returned")
     if run.uploads.held_bytes:
         raise FindingError("bytes of a body stay counted")
-    if run.lane in list(run.watch):
+    if run.fast_path in list(run.watch):
         raise FindingError("the connection is still watched")
