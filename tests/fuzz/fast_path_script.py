@@ -17,8 +17,8 @@ from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.fastpath.connection import FastPathConnection
 from grid_member.http.fastpath.context import FastPathContext
-from grid_member.http.routes.calls import Uploads
 from grid_member.http.wire.receipts import Receipts
+from grid_member.http.wire.uploads import Uploads
 from grid_member.http.wire.watch import Watch
 from grid_member.telemetry.measurements import Measurements
 from tests.fuzz.fast_path_engine import BIG_BYTES, ScriptedEngine

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
     from grid_member.http.fastpath.plain import RequestKind
-    from grid_member.http.routes.calls import Uploads
     from grid_member.http.wire.connection import ConnectionProtocol
     from grid_member.http.wire.receipts import Receipts
+    from grid_member.http.wire.uploads import Uploads
     from grid_member.http.wire.watch import Watch
 
 # Finding a member of an enumeration in its class takes ten times as long as a global.

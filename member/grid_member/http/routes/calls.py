@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Operation: TypeAlias = Callable[["HttpCall"], Awaitable[Answer]]
     """What carries out the calls of one row of the routing table."""
 
-MAX_UPLOADS_BYTES: Final = 256 << 20
-"""Of all bodies that are being read by one listener; far more than one body may have."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -83,29 +81,7 @@ class HttpCall:
         if transport is None:
             engine.queue_return(item)
         else:
-            connection_of(self.request).factory.receipts.expect(transport, item, engine)
-
-
-class Uploads:
-    """Counts the bytes of the bodies that a listener is reading, on all its connections.
-
-    Each listener has its own: whoever fills that of the data port keeps no operator out.
-    """
-
-    def __init__(self, limit_bytes: int = MAX_UPLOADS_BYTES) -> None:
-        self.limit_bytes = limit_bytes
-        self.held_bytes = 0
-
-    def take(self, size_bytes: int) -> bool:
-        """Count more bytes; False, and nothing is counted, when they would be too many."""
-        if self.held_bytes + size_bytes > self.limit_bytes:
-            return False
-        self.held_bytes += size_bytes
-        return True
-
-    def give_back(self, size_bytes: int) -> None:
-        """Count bytes no longer."""
-        self.held_bytes -= size_bytes
+            connection_of(self.request).context.receipts.expect(transport, item, engine)
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
@@ -123,8 +99,8 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
             raise UnreadableError(417, "unknown expectation")
         if request.transport is not None and request.can_read_body:
             request.transport.write(_CONTINUE)
-    factory = connection_of(request).factory
-    uploads, patience_s = factory.uploads, factory.http.body_timeout_s
+    context = connection_of(request).context
+    uploads, patience_s = context.uploads, context.http.body_timeout_s
     pieces: list[bytes] = []
     size = 0
     try:

@@ -10,16 +10,13 @@ from aiohttp import web
 from grid_member.http.fastpath.connection import FastPathConnection
 from grid_member.http.server.admission import Parting
 from grid_member.http.wire.connection import ConnectionProtocol
-from grid_member.http.wire.receipts import Receipts
-from grid_member.http.wire.watch import Departures, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.config.model.member import HttpConfig, Limits
     from grid_member.http.fastpath.context import FastPathContext
-    from grid_member.http.routes.calls import Uploads
     from grid_member.http.server.admission import Admission
+    from grid_member.http.wire.context import ConnectionContext
 
 ABORT_GRACE_S: Final = 0.05
 """How long a connection has to end when it is aborted; aiohttp takes 0 for no limit."""
@@ -31,32 +28,18 @@ class ConnectionFactory(web.Server):
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        limits: Limits,
-        http: HttpConfig,
-        uploads: Uploads,
+        context: ConnectionContext,
         admission: Admission,
     ) -> None:
         super().__init__(handler, handler_cancellation=True)
-        self.limits = limits
-        self.http = http
-        self.uploads = uploads
+        self.context = context
         self.admission = admission
-        self.on_refusal: Callable[[int], None] = lambda _: None
-        """Hears of the answers to what is no request."""
-        self.watch = Watch()
-        """Every connection that is open, or just accepted, but for refused ones."""
-        self.departures = Departures()
-        self.receipts = Receipts(http.write_timeout_s)
         self.handshaking: Callable[[], int] = lambda: 0
         """Tells how many more there are that have not shaken hands yet."""
-        self.draining: Callable[[], bool] = lambda: False
-        """Tells whether a connection ends as soon as all that came on it is answered."""
         self.fast_path: FastPathContext | None = None
         """Where the fast path is: without it, every connection is aiohttp's."""
         self.closed = False
         """No new connection is wanted; one that is made all the same ends at once."""
-        # In place of a timer for each connection; the watch does that.
-        self.no_timer = asyncio.Handle(lambda: None, (), asyncio.get_running_loop())
 
     def __call__(self) -> asyncio.Protocol:  # type: ignore[override]
         """Return the protocol for a new connection."""
@@ -68,14 +51,14 @@ class ConnectionFactory(web.Server):
         if over < 0 and self.fast_path is not None:
             connection = FastPathConnection(self.fast_path)
         else:
-            connection = ConnectionProtocol(self, crowded=over >= 0)
+            connection = ConnectionProtocol(self, self.context, crowded=over >= 0)
         # Now: more may be accepted before this one is made.
-        self.watch.add(connection)
+        self.context.watch.add(connection)
         return cast("asyncio.Protocol", connection)  # what loops call is all that they ask for
 
     def take_over(self) -> ConnectionProtocol:
         """Return the protocol that goes on with a connection of the fast path."""
-        return ConnectionProtocol(self, is_successor=True)
+        return ConnectionProtocol(self, self.context, is_successor=True)
 
     def full(self) -> bool:
         """Tell, and count it, when a connection that has to shake hands first is too many."""
@@ -86,14 +69,14 @@ class ConnectionFactory(web.Server):
         return True
 
     def _count(self) -> int:
-        return len(self.watch) + self.handshaking()
+        return len(self.context.watch) + self.handshaking()
 
     async def finish(self, grace_s: float) -> None:
         """Let the connections answer what has begun to come, for a while, and end all of them."""
         self.closed = True
         if self.fast_path is not None:
             self.fast_path.closed = True
-        tasks = [asyncio.create_task(connection.finish()) for connection in self.watch]
+        tasks = [asyncio.create_task(connection.finish()) for connection in self.context.watch]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=grace_s)
@@ -101,7 +84,7 @@ class ConnectionFactory(web.Server):
             for task in tasks:
                 task.cancel()
         await self.shutdown(ABORT_GRACE_S)
-        for open_one in (*self.watch, *self.admission.parting):
+        for open_one in (*self.context.watch, *self.admission.parting):
             open_one.abort()
         if self.fast_path is not None:
             self.fast_path.lost_clients.close()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
 from grid_member.http.metrics.request_counting import ListenerFigures, measured
-from grid_member.http.routes.calls import ConnectionCounts, Uploads
+from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.server.admission import (
     Admission,
     is_probe,
@@ -26,6 +26,8 @@ from grid_member.http.server.factory import ConnectionFactory
 from grid_member.http.server.service import Service
 from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.connection import connection_of
+from grid_member.http.wire.context import ConnectionContext
+from grid_member.http.wire.uploads import Uploads
 from grid_member.security.tls import ServerTls, keep_fresh
 from grid_member.security.tls_connection import TlsListener
 from grid_member.telemetry.logs import event
@@ -190,20 +192,20 @@ class Listeners:
 
     def counts(self) -> ConnectionCounts:
         """Return how many connections are open now."""
-        sizes = [(o.config.kind, len(o.factory.watch)) for o in self._open]
+        sizes = [(o.config.kind, len(o.factory.context.watch)) for o in self._open]
         clients = sum(size for kind, size in sizes if kind == "rest")
         return ConnectionCounts(clients, sum(size for _, size in sizes))
 
     def uploads(self, kind: str) -> Uploads:
         """Return what counts the bodies of the open listener of this kind."""
-        return next(o.factory.uploads for o in self._open if o.config.kind == kind)
+        return next(o.factory.context.uploads for o in self._open if o.config.kind == kind)
 
     def figures(self) -> list[ListenerFigures]:
         """Return what each listener has to tell."""
         return [
             ListenerFigures(
                 kind=o.config.kind,
-                connections=len(o.factory.watch),
+                connections=len(o.factory.context.watch),
                 refused_count=o.factory.admission.refused_count,
                 slowed_logins=o.service.slowed_logins if o.service else 0,
             )
@@ -235,12 +237,13 @@ class Listeners:
             return WireResponse(answer, connection)
 
         own = self._member.config
-        factory = ConnectionFactory(handle, own.limits, own.http, Uploads(), admission)
-        factory.draining = lambda: self._member.draining
+        context = ConnectionContext(own.limits, own.http, Uploads(), admission.refuse)
+        context.draining = lambda: self._member.draining
         if service is not None and self._member.measurements is not None:
-            factory.on_refusal = self._member.measurements.count_refusal
+            context.on_refusal = self._member.measurements.count_refusal
+        factory = ConnectionFactory(handle, context, admission)
         if has_fast_path(config, own):
-            shared = factory.watch, factory.uploads, factory.take_over, factory.receipts
+            shared = context.watch, context.uploads, factory.take_over, context.receipts
             factory.fast_path = FastPathContext(self._member, *shared)
         return factory
 

@@ -21,8 +21,8 @@ from grid_member.telemetry.logs import event, failure, repeatable
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
-    from grid_member.http.server.factory import ConnectionFactory
     from grid_member.http.wire.answers import Answer
+    from grid_member.http.wire.context import ConnectionContext
 
 IDLE_LINGER_S: Final = 0.2
 """As LINGER_S, for a connection that has nothing in work: pools may notice its end much later."""
@@ -42,17 +42,23 @@ class ConnectionProtocol(web.RequestHandler):
     """One connection. Nothing that aiohttp would write or log by itself gets out."""
 
     def __init__(
-        self, server: ConnectionFactory, *, crowded: bool = False, is_successor: bool = False
+        self,
+        server: web.Server,
+        context: ConnectionContext,
+        *,
+        crowded: bool = False,
+        is_successor: bool = False,
     ) -> None:
         """Serve one connection.
 
         Args:
-            server: what made it.
+            server: aiohttp's, of the listener.
+            context: what it shares with the other connections of the listener.
             crowded: it is there for one probe.
             is_successor: it is served already, and goes on here.
         """
         loop = asyncio.get_running_loop()
-        line_limit = server.limits.header_bytes
+        line_limit = context.limits.header_bytes
         super().__init__(
             server,
             loop=loop,
@@ -67,8 +73,8 @@ class ConnectionProtocol(web.RequestHandler):
             lingering_time=LINGER_S,
             auto_decompress=False,
         )
-        self.factory = server
-        self._keepalive_handle = server.no_timer
+        self.context = context
+        self._keepalive_handle = context.no_timer
         self.crowded = crowded
         self.is_successor = is_successor
         self._flushes = 0
@@ -160,7 +166,7 @@ class ConnectionProtocol(web.RequestHandler):
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = True
         if self.transport is not None:
-            self.factory.receipts.look(self.transport)
+            self.context.receipts.look(self.transport)
         self._fail_body()
         self._signal_departure()
         half_open = self.transport is not None and self.transport.can_write_eof()
@@ -173,11 +179,11 @@ class ConnectionProtocol(web.RequestHandler):
         work, transport = self._task_handler, self.transport
         super().connection_lost(exc)
         if transport is not None:
-            self.factory.receipts.drop(transport)
+            self.context.receipts.drop(transport)
         if work is None:
-            self.factory.watch.discard(self)
+            self.context.watch.discard(self)
         else:
-            work.add_done_callback(lambda _: self.factory.watch.discard(self))
+            work.add_done_callback(lambda _: self.context.watch.discard(self))
         # It knows its connection, too; with nothing in a circle, both are freed at once.
         self._body = EMPTY_PAYLOAD
         if not self._end.done():
@@ -207,7 +213,7 @@ class ConnectionProtocol(web.RequestHandler):
             return
         self._needs_client = False
         transport = self.transport
-        if transport is None or self.factory.departures.has_left(transport):
+        if transport is None or self.context.departures.has_left(transport):
             raise ConnectionResetError("the client has left")
 
     # Answering
@@ -215,7 +221,7 @@ class ConnectionProtocol(web.RequestHandler):
     @property
     def is_last(self) -> bool:
         """True when the last request is being answered that will be."""
-        ends = self._ended or (self.factory.draining() and not self._backlog)
+        ends = self._ended or (self.context.draining() and not self._backlog)
         return self._last or (ends and self.answer_count >= self._request_count)
 
     async def finish_response(
@@ -244,11 +250,11 @@ class ConnectionProtocol(web.RequestHandler):
         self._unread = None
         # What is not read does not tell that it has left, and it may be needed for years.
         unread = self._needs_client and not transport.is_reading()
-        if unread and self.factory.departures.has_left(transport):
+        if unread and self.context.departures.has_left(transport):
             transport.close()
         if self._broken:
             return
-        http, idle_s = self.factory.http, now_s - self._idle_since_s
+        http, idle_s = self.context.http, now_s - self._idle_since_s
         if self.crowded and not self._request_count:
             if idle_s >= CROWDED_PATIENCE_S:
                 self._give_up_head()
@@ -264,7 +270,7 @@ class ConnectionProtocol(web.RequestHandler):
 
     def _look_at_unread(self, transport: asyncio.WriteTransport, now_s: float) -> None:
         if self._unread is None:
-            self._unread = UnreadTimer(self.factory.http.write_timeout_s)
+            self._unread = UnreadTimer(self.context.http.write_timeout_s)
         buffered_bytes = transport.get_write_buffer_size()
         if self._unread.overdue(now_s, buffered_bytes, self._written_bytes):
             abort(transport)
@@ -302,7 +308,7 @@ class ConnectionProtocol(web.RequestHandler):
 
     async def wait_settled(self) -> None:
         """Return when the client has acknowledged the items that it waited for, or is gone."""
-        await self.factory.receipts.wait_settled(self.transport)
+        await self.context.receipts.wait_settled(self.transport)
 
     async def finish(self) -> None:
         """Answer what has begun to come, nothing after that; return when the connection is gone."""
@@ -315,7 +321,7 @@ class ConnectionProtocol(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving; writing is paused as long as the kernel has not taken everything."""
-        self.factory.watch.add(self)
+        self.context.watch.add(self)
         super().connection_made(transport)
         # Not checked: other event loops have transports of their own kind.
         cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=0)
@@ -371,12 +377,12 @@ class ConnectionProtocol(web.RequestHandler):
         if isinstance(exc, ConnectionError):
             event(_log, logging.DEBUG, "client left", remote=unmap(request.remote))
             raise exc
-        factory = self.factory
+        context = self.context
         if self.crowded:
-            answer = factory.admission.refuse()
+            answer = context.refuse()
         else:
-            answer = _broken_request(status, exc, factory.limits.header_bytes)
-        factory.on_refusal(answer.status)
+            answer = _broken_request(status, exc, context.limits.header_bytes)
+        context.on_refusal(answer.status)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:

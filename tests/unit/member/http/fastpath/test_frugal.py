@@ -100,7 +100,7 @@ async def test_small_answers_do_not_wait_for_each_other(one: RunningMember, path
     """The kernel would else hold one back until the client acknowledges that before it."""
     async with await Peer.connect(one.port) as peer:
         assert (await peer.ask(ROUND[0])).startswith(b"HTTP/1.1 200 OK")
-        (connection,) = one.listeners._open[0].factory.watch
+        (connection,) = one.listeners._open[0].factory.context.watch
         transport = getattr(connection, "_transport" if path == "fast-path" else "transport")
         plain: socket.socket = transport.get_extra_info("socket")
         assert plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -132,7 +132,7 @@ async def test_a_connection_that_is_over_does_not_stay(one: RunningMember, how: 
         if how == "handed over":
             assert (await peer.ask(request("GET /grid/health/ready"))).startswith(b"HTTP/1.1 ")
             assert fast_path_connections() == before
-    await condition(lambda: not one.listeners._open[0].factory.watch)
+    await condition(lambda: not one.listeners._open[0].factory.context.watch)
     assert fast_path_connections() == before
 
 

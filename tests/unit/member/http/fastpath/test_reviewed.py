@@ -104,7 +104,7 @@ async def test_a_client_that_leaves_a_body_unread_behind_its_poll(
     async with await Peer.connect(one.port) as peer:
         peer.send(WAIT + put("k", bytes(VALUE_BYTES)))
         await until(lambda: one.listeners.counts().clients == 1)
-        (connection,) = one.listeners._open[0].factory.watch
+        (connection,) = one.listeners._open[0].factory.context.watch
         transport = getattr(connection, "_transport" if path == "fast-path" else "transport")
         await until(lambda: not transport.is_reading())
         await peer.reset()

@@ -26,7 +26,7 @@ BASE = "/grid/rest/management/cluster"
 
 def connections(member: RunningMember) -> list[ConnectionProtocol | FastPathConnection]:
     """Return those that are open, of every listener."""
-    found = [one for opened in member.listeners._open for one in opened.factory.watch]
+    found = [one for opened in member.listeners._open for one in opened.factory.context.watch]
     return [one for one in found if isinstance(one, ConnectionProtocol | FastPathConnection)]
 
 

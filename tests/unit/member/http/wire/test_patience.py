@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config.model.member import HttpConfig, Limits
-from grid_member.http.routes.calls import Uploads
 from grid_member.http.wire.connection import ConnectionProtocol
+from grid_member.http.wire.uploads import Uploads
 from tests.unit.member.http.routes.test_polls import in_progress
 from tests.unit.member.wire import Wire, once, request
 from tests.unit.waiting import until

@@ -291,7 +291,7 @@ async def test_a_client_that_is_there_and_does_not_read_keeps_its_item(
 
 async def the_waiting(member: RunningMember) -> list[asyncio.Transport]:
     """Return the connections whose items are not acknowledged, once there are any."""
-    found = member.listeners._open[0].factory.receipts._open
+    found = member.listeners._open[0].factory.context.receipts._open
     await until(lambda: found)
     return list(found)
 
