@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.member import Phase
 from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
+from grid_member.engine.io.ending import end_tasks
 from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls import check_members_tls
@@ -348,8 +349,7 @@ class MemberHandle:
             closing = asyncio.create_task(self._listeners.close(STOP_GRACE_S))
             await self._wait_either(self._hurry_request.wait(), closing)
             # Two closings at once would wait for each other's requests.
-            closing.cancel()
-            await asyncio.gather(closing, return_exceptions=True)
+            await end_tasks(closing)
         if self._hurry_request.is_set():
             # Without its connections the engine has nothing left to wait for.
             await self._listeners.close(HURRY_GRACE_S)

@@ -12,6 +12,7 @@ from grid_member.cluster.membership.locks import removal_puts
 from grid_member.cluster.membership.member_table import LEASE, MEMBER, Lease
 from grid_member.cluster.values.system_store import Put, put_all
 from grid_member.engine.api import ClusterState, Refused
+from grid_member.engine.io.ending import end_tasks
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -121,10 +122,7 @@ class Heartbeat:
 
     async def close(self) -> None:
         """End what goes on."""
-        removals = list(self._removals.values())
-        for removal in removals:
-            removal.cancel()
-        await asyncio.gather(*removals, return_exceptions=True)
+        await end_tasks(*self._removals.values())
 
     async def _remove(self, uuid: str, lease: Lease) -> None:
         try:

@@ -33,6 +33,7 @@ from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.replication import NO_MAJORITY
 from grid_member.telemetry.logs import event, failure
 
@@ -204,10 +205,7 @@ class Membership:
         """Send no further heartbeat."""
         self._leaving = True
         self.conditions.end()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         await self.heartbeat.close()
         await self.barriers.close()
 

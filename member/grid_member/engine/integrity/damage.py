@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
 from grid_member.engine.integrity.watermarks import WATERMARK_FILE, Watermarks
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
@@ -222,9 +223,7 @@ class Damage:
         """Look no more, and note how far the logs are."""
         await self.watermarks.end()
         looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        await end_tasks(looking)
 
     async def _look(self, system: NatsClient, own: str) -> None:
         looked = False

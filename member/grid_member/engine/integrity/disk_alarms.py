@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.bootstrap.member_probe import send_message
+from grid_member.engine.io.ending import end_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,9 +81,7 @@ class DiskAlarms:
     async def end(self) -> None:
         """Tell nothing any more."""
         telling, self._telling = self._telling, None
-        if telling is not None:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+        await end_tasks(telling)
 
     async def _tell(self) -> None:
         settings = self._settings

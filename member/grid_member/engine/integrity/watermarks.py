@@ -28,6 +28,7 @@ from grid_member.engine.integrity.read_progress import (
     read_watermarks,
     watermarks_of,
 )
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.io.files import replace_file
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
@@ -137,8 +138,7 @@ class Watermarks:
             return
         if self._answering is not None:
             self._answering.unsubscribe()
-        noting.cancel()
-        await asyncio.gather(noting, return_exceptions=True)
+        await end_tasks(noting)
         system, identity = self._connection
         # When nobody tells any more, as all stop at once, those are it that were told last.
         with contextlib.suppress(NatsError, TimeoutError):

@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.snapshots import (
     OtherLogError,
     OvertakenError,
@@ -115,10 +116,7 @@ class Compactor:
     async def close(self) -> None:
         """End whatever is going on."""
         self._closed = True
-        task = self._task
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(self._task)
 
     @property
     def _limit_bytes(self) -> int:

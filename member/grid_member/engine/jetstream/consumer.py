@@ -12,6 +12,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.jetstream.local_leader import LocalLeader
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
 from grid_member.engine.nats.admin.streams import ask
@@ -133,10 +134,8 @@ class StreamConsumer:
         """Take nothing any more."""
         self._ended = True
         self._leave()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._leave()  # one of the own server's may have come meanwhile
+        await end_tasks(self._task)
+        self._leave()  # one of the own server's may have come meanwhile
 
     async def _run(self) -> None:
         while not self._ended:

@@ -17,6 +17,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.nats.admin.streams import ask
 from grid_member.engine.nats.client.errors import NatsError, WireError
 from grid_member.engine.state.codec import encode_record
@@ -206,9 +207,7 @@ class Publisher:
             self._timer.cancel()
         if self._subscription is not None:
             self._subscription.unsubscribe()  # with it goes all that hangs on this
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await end_tasks(self._asking)
 
     def _publish(self, counter: int, pause_s: float = RESEND_S) -> None:
         sent = self._in_flight.get(counter)

@@ -28,7 +28,7 @@ from grid_member.engine.bootstrap.admission import AdmissionReason, await_admiss
 from grid_member.engine.bootstrap.identity import JETSTREAM, route_password
 from grid_member.engine.bootstrap.incarnation import TwinError
 from grid_member.engine.bootstrap.staggered_start import await_start
-from grid_member.engine.io.ending import do_unless_ended
+from grid_member.engine.io.ending import do_unless_ended, end_tasks
 from grid_member.engine.nats.client.errors import describe_unexpected
 from grid_member.engine.server.binary import find_server
 from grid_member.engine.server.config import (
@@ -184,9 +184,7 @@ class NatsServer:
     async def stop(self) -> None:
         """End the server, hand over what it leads first, and remove its files."""
         self._stopping.set()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await end_tasks(self._looking)
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             await keeping
@@ -315,9 +313,7 @@ class NatsServer:
                 child.kill()
             # The pipe ends with the process: there is no other that has it.
             await tasks[0]
-            for task in tasks[1:]:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks[1:])
 
     async def _read(self, child: asyncio.subprocess.Process) -> None:
         """Take the log of a server to its end."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
 from grid_member.http.metrics.request_counting import ListenerFigures, measured
@@ -307,9 +308,7 @@ class Listeners:
 
     async def close(self, grace_s: float) -> None:
         """Take no new connection, let answers that are under way finish, close the rest."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
+        await end_tasks(self._refreshing)
         await close_servers([server for opened in self._open for server in opened.servers])
         for opened in self._open:
             if opened.tls is not None:
