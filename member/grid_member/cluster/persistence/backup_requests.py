@@ -73,6 +73,11 @@ class NoPlaceError(EngineError):
 class LiteBackups(Backups):
     """The backups of a lite member, which others make for it."""
 
+    @property
+    def _others(self) -> Membership:
+        """The membership, without which no member is a lite one."""
+        return cast("Membership", self._membership)
+
     def refusal(self) -> str | None:
         """Return why nobody is asked for a backup now, None when somebody can be."""
         return RUNNING if self._makers() else None
@@ -91,10 +96,9 @@ class LiteBackups(Backups):
         Raises:
             EngineError: it can make none now, and why; or nobody is there.
         """
-        refused = self.refusal()
-        membership = self._membership
-        if refused is not None or membership is None:
-            raise EngineError(refused or NOBODY)
+        refused, membership = self.refusal(), self._others
+        if refused is not None:
+            raise EngineError(refused)
         asked: list[MemberRecord] = []
         requests: list[BackupRequest] = []
         placeless: dict[str, str] = {}
@@ -104,10 +108,10 @@ class LiteBackups(Backups):
             kept = None if remember is None else remember(requests[-1].operation)
             told: str | Refused | None = None
             try:
-                told = await self._ask(membership, maker, requests, kept)
+                told = await self._ask(maker, requests, kept)
             except NoPlaceError as error:
                 placeless[maker.uuid] = str(error)
-            if not isinstance(told, str) and _is_interrupted(membership, requests):
+            if not isinstance(told, str) and self._is_interrupted(requests):
                 return await self._give_up()
             if told is not None:
                 return told
@@ -133,15 +137,19 @@ class LiteBackups(Backups):
         self._operations.forget(operation)
         return refused
 
+    def _is_interrupted(self, requests: list[BackupRequest]) -> bool:
+        """Tell whether the call is interrupted that made the requests, one after the other."""
+        return any(self._has_key(request.interrupt) for request in requests)
+
+    def _has_key(self, key: str) -> bool:
+        return self._store.system_get(key) is not None
+
     async def _ask(
-        self,
-        membership: Membership,
-        maker: MemberRecord,
-        requests: list[BackupRequest],
-        kept: Put | None,
+        self, maker: MemberRecord, requests: list[BackupRequest], kept: Put | None
     ) -> str | Refused | None:
         """Return what came of the last request; None when nothing will any more."""
-        store, conditions, request = membership.engine, membership.conditions, requests[-1]
+        store, conditions, request = self._store, self._others.conditions, requests[-1]
+        member_table = self._others.member_table
         refused = await put_all(store, [Put(request.key, _pack(kept), REQUEST_S)])
         if refused is not None:
             return refused
@@ -149,15 +157,15 @@ class LiteBackups(Backups):
         def is_gone() -> bool:
             incarnation = store.system_get(request.acceptance)
             if incarnation is None:
-                return membership.member_table.lease(maker.uuid) is None
-            return not membership.member_table.has_lease(maker.uuid, incarnation.decode())
+                return member_table.lease(maker.uuid) is None
+            return not member_table.has_lease(maker.uuid, incarnation.decode())
 
         def is_in_vain() -> bool:
-            return is_gone() or _is_interrupted(membership, requests)
+            return is_gone() or self._is_interrupted(requests)
 
         try:
             await conditions.until(
-                lambda: _has_key(membership, request.acceptance) or is_in_vain(), TAKE_S
+                lambda: self._has_key(request.acceptance) or is_in_vain(), TAKE_S
             )
             if conditions.ended:
                 return Refused(Reason.CLOSING, STOPPING)
@@ -167,39 +175,38 @@ class LiteBackups(Backups):
             refused = await put_all(store, [Put(request.order, b"1", GONE_ON_S)])
             if refused is not None:
                 # The log may take it later, and the maker begin until it sees that nobody waits.
-                return await self._withdraw(membership, maker, request) or refused
-            return await self._await_result(membership, maker, request, incarnation.decode())
+                return await self._withdraw(maker, request) or refused
+            return await self._await_result(maker, request, incarnation.decode())
         finally:
             for key, _ in store.system_items(request.key):
                 if key not in request.lasting_keys:
                     Put(key, None).send(store)  # what is left ends by itself
 
     async def _await_result(
-        self, membership: Membership, maker: MemberRecord, request: BackupRequest, incarnation: str
+        self, maker: MemberRecord, request: BackupRequest, incarnation: str
     ) -> str | Refused | None:
         """Return what the order to the maker came to, for as long as that incarnation lasts."""
+        conditions, member_table = self._others.conditions, self._others.member_table
 
         def is_gone() -> bool:
-            return not membership.member_table.has_lease(maker.uuid, incarnation)
+            return not member_table.has_lease(maker.uuid, incarnation)
 
-        await membership.conditions.until(
-            lambda: self._result(membership, request) is not None or is_gone(), LOST_S
-        )
-        told = self._result(membership, request)
+        await conditions.until(lambda: self._result(request) is not None or is_gone(), LOST_S)
+        told = self._result(request)
         if told is not None:
             return _outcome(maker, told)
-        if membership.conditions.ended:
+        if conditions.ended:
             # For as long as the log takes something of this member.
-            Put(request.withdrawal, b"1", WITHDRAWN_S).send(membership.engine)
+            Put(request.withdrawal, b"1", WITHDRAWN_S).send(self._store)
             return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown_result(maker)}")
-        begun = await self._withdraw(membership, maker, request)
+        begun = await self._withdraw(maker, request)
         if begun is not None or is_gone():
             return begun
         return Refused(Reason.UNAVAILABLE, _unknown_result(maker))
 
-    def _result(self, membership: Membership, request: BackupRequest) -> _Result | None:
+    def _result(self, request: BackupRequest) -> _Result | None:
         """Return what the maker tells, or what its operation does: what it told may be gone."""
-        told = membership.engine.system_get(request.result)
+        told = self._store.system_get(request.result)
         if told is not None:
             return cast("_Result", json.loads(told))
         found = self._operations.find(request.operation)
@@ -209,14 +216,11 @@ class LiteBackups(Backups):
             return {_REFUSED: found["error"], _REASON: Reason.UNAVAILABLE.name}
         return {_OPERATION: request.operation}
 
-    async def _withdraw(
-        self, membership: Membership, maker: MemberRecord, request: BackupRequest
-    ) -> str | Refused | None:
+    async def _withdraw(self, maker: MemberRecord, request: BackupRequest) -> str | Refused | None:
         """Let all see that nobody waits; return the operation that has begun by then, if any."""
-        membership.keep(_insist(membership, [Put(request.withdrawal, b"1", WITHDRAWN_S)]))
-        if not await membership.conditions.until(
-            lambda: _has_key(membership, request.withdrawal), WITHDRAW_S
-        ):
+        others, withdrawal = self._others, request.withdrawal
+        others.keep(_insist(others, [Put(withdrawal, b"1", WITHDRAWN_S)]))
+        if not await others.conditions.until(lambda: self._has_key(withdrawal), WITHDRAW_S):
             return Refused(Reason.UNAVAILABLE, _unknown_result(maker))
         begun = self._operations.find(request.operation)
         # Begun is what any member answers for; the operation tells what became of it.
@@ -241,7 +245,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
             if "/" in key.removeprefix(own) or key in serving:
                 continue
             # Else this process has served it, or another one took it, which has ended.
-            if not _has_key(membership, request.acceptance):
+            if engine.system_get(request.acceptance) is None:
                 serving.add(key)
                 membership.keep(serve(request))
 
@@ -251,25 +255,24 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 
 async def _serve(membership: Membership, backups: Backups, request: BackupRequest) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
-    incarnation = membership.heartbeat.incarnation
+    incarnation, conditions = membership.heartbeat.incarnation, membership.conditions
     kept = _unpack(membership.engine.system_get(request.key))
     # With an outcome the same call was carried out elsewhere: who asked first has died.
     unwanted = request.lasting_keys if kept is None else request.lasting_keys | {kept.key}
 
+    def has(*keys: str) -> bool:
+        return any(membership.engine.system_get(key) is not None for key in keys)
+
     def is_wanted() -> bool:
-        return not any(_has_key(membership, key) for key in unwanted)
+        return not has(*unwanted)
 
     def is_waiting() -> bool:
-        return _has_key(membership, request.key) and is_wanted()
+        return has(request.key) and is_wanted()
 
-    await _insist(
-        membership, [Put(request.acceptance, incarnation.encode(), REQUEST_S)], is_waiting
-    )
-    await membership.conditions.until(
-        lambda: _has_key(membership, request.order) or _has_key(membership, request.withdrawal),
-        REQUEST_S,
-    )
-    if not _has_key(membership, request.order):
+    acceptance = Put(request.acceptance, incarnation.encode(), REQUEST_S)
+    await _insist(membership, [acceptance], is_waiting)
+    await conditions.until(lambda: has(request.order, request.withdrawal), REQUEST_S)
+    if not has(request.order):
         return
     if is_waiting():
         event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
@@ -330,15 +333,6 @@ def _unpack(asked: bytes | None) -> Put | None:
     return Put(key, base64.b64decode(value), time_to_live_s)
 
 
-def _has_key(membership: Membership, key: str) -> bool:
-    return membership.engine.system_get(key) is not None
-
-
-def _is_interrupted(membership: Membership, requests: list[BackupRequest]) -> bool:
-    """Tell whether the call is interrupted that made the requests, one after the other."""
-    return any(_has_key(membership, request.interrupt) for request in requests)
-
-
 def _next_maker(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
     """Return who is asked next."""
     # No start asks for a backup.
@@ -349,11 +343,11 @@ def _next_maker(membership: Membership, but: list[MemberRecord]) -> MemberRecord
         key.removeprefix(SEAT_PREFIX) for key, _ in membership.engine.system_items(SEAT_PREFIX)
     }
 
+    silence_s = membership.heartbeat.failure_detector.silence_s
+
     def last(member: MemberRecord) -> tuple[bool, bool]:
         holds = not hosts or member.uuid in hosts
-        return membership.heartbeat.failure_detector.silence_s(
-            member.uuid
-        ) >= STEADY_GAP_S, not holds
+        return silence_s(member.uuid) >= STEADY_GAP_S, not holds
 
     found = [
         member
