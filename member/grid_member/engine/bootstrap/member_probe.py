@@ -30,6 +30,7 @@ from grid_member.engine.bootstrap.identity import (
 from grid_member.engine.bootstrap.incarnation import Incarnation, decode_incarnation
 from grid_member.engine.io.listening import server_at
 from grid_member.engine.nats.admin.peers import ACCOUNT
+from grid_member.engine.nats.admin.questions import answer_each, ask_all
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -131,20 +132,15 @@ def answer_with(
                 asking.add(task)
                 task.add_done_callback(asking.discard)
 
-    def incarnations(messages: Sequence[Message]) -> None:
-        for message in messages:
-            incarnation = decode_incarnation(message.payload)
-            if (
-                own is not None
-                and incarnation is not None
-                and incarnation.is_twin_of(own)
-                and message.reply
-            ):
-                client.publish(message.reply, own.payload)
+    def live_twin(said: bytes) -> bytes | None:
+        incarnation = decode_incarnation(said)
+        if own is None or incarnation is None or not incarnation.is_twin_of(own):
+            return None
+        return own.payload
 
     client.subscribe(SUBJECT, heard)
     if own is not None:
-        client.subscribe(_incarnation_subject(own), incarnations)
+        answer_each(client, _incarnation_subject(own), live_twin)
 
 
 async def _twin_of(
@@ -173,19 +169,9 @@ async def connected_clusters(client: NatsClient) -> list[str]:
     A member without a cluster answers with an empty id. A member without an answer within
     `PROBED_MEMBER_ANSWER_S` is left out.
     """
-    told: list[str] = []
-
-    def take(messages: Sequence[Message]) -> None:
-        told.extend(message.payload.decode(errors="replace") for message in messages)
-
-    inbox = client.unused_inbox()
-    subscription = client.subscribe(inbox, take)
-    try:
-        client.publish(SUBJECT, b"", inbox)
-        await asyncio.sleep(PROBED_MEMBER_ANSWER_S)
-    finally:
-        subscription.unsubscribe()
-    return told
+    told: list[bytes] = []
+    await ask_all(client, SUBJECT, b"", PROBED_MEMBER_ANSWER_S, told.append)
+    return [answer.decode(errors="replace") for answer in told]
 
 
 async def probe(

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.bootstrap.identity import member_of
 from grid_member.engine.integrity.watermarks import WATERMARK_FILE, Watermarks
 from grid_member.engine.io.ending import end_tasks
-from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
+from grid_member.engine.nats.admin.questions import GROUPS, STREAMS, all_answers
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
 from grid_member.engine.storage.store import CLUSTER
 
@@ -42,8 +42,6 @@ LOOK_S: Final = 2.0
 LOOKS: Final = 4
 """Looks in a row that have to find a copy waiting for a leader, or a log that ends too early: that
 is longer than elections take, and than who leads an emptied one needs to find it out."""
-_STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
-_GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _SOMEBODY: Final = "a member"
 RESTORE: Final = (
     "stop all members, keep a copy of their directories, empty these and start all with "
@@ -284,8 +282,8 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
     """
     wanted = {stream.name: stream for stream in streams if stream.durable}
     told, groups = await asyncio.gather(
-        all_answers(system, _STREAMS, {"account": ACCOUNT, "streams": True, "raft": True}),
-        all_answers(system, _GROUPS, {"account": ACCOUNT}),
+        all_answers(system, STREAMS, {"account": ACCOUNT, "streams": True, "raft": True}),
+        all_answers(system, GROUPS, {"account": ACCOUNT}),
     )
     groups_there = {_server(answer): groups_of(answer) for answer in groups}
     found: dict[str, list[Copy]] = {}

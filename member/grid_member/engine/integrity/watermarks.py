@@ -32,20 +32,20 @@ from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.io.files import replace_file
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
+from grid_member.engine.nats.admin.questions import answer_each, ask_all
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.server.config import SYSTEM_ACCOUNT
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from grid_member.engine.bootstrap.identity import MemberIdentity
     from grid_member.engine.integrity.read_progress import Watermark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
-    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.state.machine import State
 
 Check: TypeAlias = "Callable[[str, State, Callable[[], State]], Awaitable[None]]"
@@ -118,16 +118,13 @@ class Watermarks:
             return
         self._connection = system, identity
 
-        def answer(messages: Sequence[Message]) -> None:
+        def answer(_: bytes) -> bytes | None:
             if self._watermarks is None:
-                return  # whoever asks waits for it
+                return None  # whoever asks waits for it
             own = peer_id(identity.server_name)
-            said = json.dumps({"server": own, "logs": fields_of(self._watermarks)}).encode()
-            for message in messages:
-                if message.reply:
-                    system.publish(message.reply, said)
+            return json.dumps({"server": own, "logs": fields_of(self._watermarks)}).encode()
 
-        self._answering = system.subscribe(SUBJECT, answer)
+        self._answering = answer_each(system, SUBJECT, answer)
         keeping = self._keep(system, identity, self._path)
         self._noting = asyncio.get_running_loop().create_task(keeping)
 
@@ -251,31 +248,20 @@ class Watermarks:
         Raises:
             NatsError: nobody tells who votes, or members that are starting do not tell yet.
         """
-        voting, last, complete = await self._voting(system, identity), 0, asyncio.Event()
+        voting, last = await self._voting(system, identity), 0
         waited = set(voting.ids)
 
-        def take(messages: Sequence[Message]) -> None:
+        def take(payload: bytes) -> bool:
             nonlocal last
-            for message in messages:
-                with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                    said = json.loads(message.payload)
-                    watermark = watermarks_of(said["logs"]).get(name)
-                    waited.discard(said["server"])
-                    if watermark and (watermark.created == created or watermark.bare):
-                        last = max(
-                            last, watermark.sequence if watermark.servers <= voting.ids else 0
-                        )
-            if not waited:
-                complete.set()
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                said = json.loads(payload)
+                watermark = watermarks_of(said["logs"]).get(name)
+                waited.discard(said["server"])
+                if watermark and (watermark.created == created or watermark.bare):
+                    last = max(last, watermark.sequence if watermark.servers <= voting.ids else 0)
+            return not waited
 
-        inbox = system.unused_inbox()
-        subscription = system.subscribe(inbox, take)
-        try:
-            system.publish(SUBJECT, b"", inbox)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(complete.wait(), OTHER_MEMBERS_ANSWER_S)
-        finally:
-            subscription.unsubscribe()
+        await ask_all(system, SUBJECT, b"", OTHER_MEMBERS_ANSWER_S, take)
         now_s = asyncio.get_running_loop().time()
         if self._patient_until_s is None:
             self._patient_until_s = now_s + PATIENCE_S

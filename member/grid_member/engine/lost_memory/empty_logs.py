@@ -23,8 +23,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.integrity.damage import details_of
-from grid_member.engine.nats.admin.peer_removal import ALL_SERVERS_ANSWER_S, all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
+from grid_member.engine.nats.admin.questions import (
+    ALL_SERVERS_ANSWER_S,
+    GROUPS,
+    STREAMS,
+    all_answers,
+)
 from grid_member.engine.nats.admin.streams import delete_stream
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -55,8 +60,6 @@ _OVERDUE: Final = (
     "member whose server leads the others finds it so, too, and nobody is just coming back"
 )
 _MEMORY: Final = "memory"
-_STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
-_GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -185,8 +188,8 @@ class EmptyLogs:
         meta = await meta_cluster(self._system)
         about = {"account": ACCOUNT, "streams": True, "raft": True, "config": True}
         answers, groups = await asyncio.gather(
-            all_answers(self._system, _STREAMS, about),
-            all_answers(self._system, _GROUPS, {"account": ACCOUNT}),
+            all_answers(self._system, STREAMS, about),
+            all_answers(self._system, GROUPS, {"account": ACCOUNT}),
         )
         voting = peers_of(meta)
         answered = {peer_id(answer["server"]["name"]) for answer in groups}

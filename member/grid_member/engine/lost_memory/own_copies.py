@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.integrity.damage import details_of
 from grid_member.engine.nats.admin.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
+from grid_member.engine.nats.admin.questions import STREAMS
 from grid_member.engine.nats.admin.streams import NoStreamError, ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 LEADERLESS_S: Final = 12.0
 """How long a log may be without a leader until none is expected. Elections take up to nine."""
-_STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 
 
 def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
@@ -109,6 +109,6 @@ async def _last_held(system: NatsClient, server: str) -> dict[str, int]:
     """Return the last sequences of the copies that a server holds, by the streams' names."""
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT, "streams": True}
     request = json.dumps(asked).encode()
-    answer = await system.request(_STREAMS, request, timeout_s=REQUEST_TIMEOUT_S)
+    answer = await system.request(STREAMS, request, timeout_s=REQUEST_TIMEOUT_S)
     details = details_of(json.loads(answer.payload))
     return {str(one["name"]): int(one["state"]["last_seq"]) for one in details}

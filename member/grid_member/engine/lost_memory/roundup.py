@@ -8,17 +8,17 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.lost_memory.survivors import decode_report, is_followed, start_obstacle
+from grid_member.engine.nats.admin.questions import answer_each, ask_all
 from grid_member.engine.nats.admin.streams import ask_successfully
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from grid_member.engine.lost_memory.logs import LogVersion
     from grid_member.engine.lost_memory.survivors import MemoryReport
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.client.wire import Message
 
 SUBJECT: Final = b"grid.memory"
 """What members are asked with, in the account of the system."""
@@ -52,7 +52,7 @@ class Roundup:
         self._system = system
         self._leave = leave
         self._report = report
-        self._subscription = system.subscribe(SUBJECT, self._answer)
+        self._subscription = answer_each(system, SUBJECT, self._answer)
 
     def end(self, server: str) -> None:
         """Answer no more, and tell that the member with that server stops."""
@@ -73,41 +73,30 @@ class Roundup:
             within_s: how long they are waited for.
             enough: tells whether no further reports are waited for.
         """
-        complete, own = asyncio.Event(), self._report()
+        own = self._report()
         reports = {} if own is None else {own.server: own}
 
-        def take(messages: Sequence[Message]) -> None:
-            for message in messages:
-                with contextlib.suppress(*_MALFORMED):
-                    told = decode_report(message.payload)
-                    reports[told.server] = told
-            if enough(reports):
-                complete.set()
+        def take(payload: bytes) -> bool:
+            with contextlib.suppress(*_MALFORMED):
+                told = decode_report(payload)
+                reports[told.server] = told
+            return enough(reports)
 
-        inbox = self._system.unused_inbox()
-        subscription = self._system.subscribe(inbox, take)
-        try:
-            said = {"leave": {name: sorted(made) for name, made in left.items()}}
-            self._system.publish(SUBJECT, json.dumps(said).encode(), inbox)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(complete.wait(), within_s)
-        finally:
-            subscription.unsubscribe()
+        said = {"leave": {name: sorted(made) for name, made in left.items()}}
+        await ask_all(self._system, SUBJECT, json.dumps(said).encode(), within_s, take)
         return reports
 
-    def _answer(self, messages: Sequence[Message]) -> None:
+    def _answer(self, said: bytes) -> bytes | None:
         """Leave what is to be left first, then report."""
-        for message in messages:
-            with contextlib.suppress(*_MALFORMED):
-                told = json.loads(message.payload)
-                if "gone" in told:
-                    self.stopped_servers.add(str(told["gone"]))
-                for name, made in told.get("leave", {}).items():
-                    for created in made:
-                        self._leave(str(name), str(created))
-            own = self._report()
-            if message.reply and own is not None:
-                self._system.publish(message.reply, own.encode())
+        with contextlib.suppress(*_MALFORMED):
+            told = json.loads(said)
+            if "gone" in told:
+                self.stopped_servers.add(str(told["gone"]))
+            for name, made in told.get("leave", {}).items():
+                for created in made:
+                    self._leave(str(name), str(created))
+        own = self._report()
+        return None if own is None else own.encode()
 
 
 class Connections(NamedTuple):

@@ -22,17 +22,16 @@ from grid_member.config.names import DEFAULT, find, shadowed_names
 from grid_member.engine.local.placement import MAX_WARNINGS, Placement
 from grid_member.engine.local.system import ignore, outcome_of
 from grid_member.engine.local.usage import held_structures
+from grid_member.engine.nats.admin.questions import answer_each
 from grid_member.engine.nats.client.errors import NatsError, NoRespondersError, RequestTimeoutError
 from grid_member.engine.state.operations import SystemPut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from grid_member.engine.api import Persistence, Refused
     from grid_member.engine.local.placement import SettingsOf
     from grid_member.engine.local.usage import StructureKind
-    from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
@@ -125,7 +124,7 @@ class Agreement:
             return  # the start was given up
         self._go_by(kept)
         _tell_differences(own, kept)
-        _answer_with(self._shards.client, lambda: self._kept)
+        answer_each(self._shards.client, SUBJECT, lambda _: json.dumps(self._kept).encode())
 
     async def await_made(self) -> bool:
         """Tell whether a member that does not hold everything can hear what was agreed on."""
@@ -208,17 +207,6 @@ def _further(kept: Persistence, proposal: Persistence) -> Persistence:
         }
         for kind, names in proposal.items()
     }
-
-
-def _answer_with(client: NatsClient, kept: Callable[[], Persistence | None]) -> None:
-    """Tell members that start what was agreed on."""
-
-    def answer(messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.reply:
-                client.publish(message.reply, json.dumps(kept()).encode())
-
-    client.subscribe(SUBJECT, answer)
 
 
 async def _ask_agreement(shards: ReplicatedShards) -> Persistence | None:

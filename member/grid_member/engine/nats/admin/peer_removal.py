@@ -11,25 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, remove_server
-from grid_member.engine.nats.admin.streams import (
-    NoStreamError,
-    copies_of,
-    delete_stream,
-)
+from grid_member.engine.nats.admin.questions import all_answers
+from grid_member.engine.nats.admin.streams import NoStreamError, copies_of, delete_stream
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.client.wire import Message
 
 LEAD_S: Final = 12.0
 """How long an election is waited for; it takes up to some nine seconds."""
@@ -39,8 +34,6 @@ TAKE_OFF_S: Final = 45.0
 """How long the lost are tried to be taken off."""
 DELETE_S: Final = 20.0
 """How long streams are tried to be deleted."""
-ALL_SERVERS_ANSWER_S: Final = 1.0
-"""How long all servers have to answer a question."""
 LOOK_S: Final = 1.0
 LOOKS: Final = 3
 """Looks in a row that have to find a server silent: of living ones a new leader hears by then."""
@@ -246,25 +239,3 @@ async def _answering_servers(system: NatsClient) -> frozenset[str]:
     answers = await all_answers(system, _PING, {})
     names = (answer.get("server", {}).get("name") for answer in answers)
     return frozenset(peer_id(name) for name in names if isinstance(name, str))
-
-
-async def all_answers(
-    system: NatsClient, subject: bytes, request: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Ask all servers; return what came in time."""
-    answers: list[dict[str, Any]] = []
-
-    def take(messages: Sequence[Message]) -> None:
-        for message in messages:
-            answer = json.loads(message.payload or b"{}")
-            if isinstance(answer, dict):
-                answers.append(answer)
-
-    inbox = system.unused_inbox()
-    subscription = system.subscribe(inbox, take)
-    try:
-        system.publish(subject, json.dumps(request).encode() if request else b"", inbox)
-        await asyncio.sleep(ALL_SERVERS_ANSWER_S)
-    finally:
-        subscription.unsubscribe()
-    return answers

@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.admin.questions import GROUPS, STREAMS
 from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ CHANGE_TIMEOUT_S: Final = 5.0
 """A change of those that vote is answered when it was agreed on."""
 SILENCE_S: Final = 3.0
 """Servers that vote tell their leader every second that they live."""
-_META: Final = b"$SYS.REQ.SERVER.PING.JSZ"
-_GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _REMOVE: Final = b"$JS.API.SERVER.REMOVE"
 _EVACUATE: Final = b"$JS.API.SERVER.EVACUATE"
 _STEP_DOWN: Final = b"$JS.API.META.LEADER.STEPDOWN"
@@ -89,7 +88,7 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     Raises:
         NatsError: nobody leads them now.
     """
-    answer = await _ask(system, _META, {"leader_only": True}, REQUEST_TIMEOUT_S)
+    answer = await _ask(system, STREAMS, {"leader_only": True}, REQUEST_TIMEOUT_S)
     found: dict[str, Any] = (answer.get("data") or {}).get("meta_cluster") or {}
     if not found.get("leader"):
         raise NatsError("nobody leads the servers now")
@@ -103,7 +102,7 @@ async def is_sole(system: NatsClient, server: str) -> bool:
         NatsError: it does not tell.
     """
     asked = {"server_name": server, "exact_match": True}
-    data = (await _ask(system, _META, asked, REQUEST_TIMEOUT_S)).get("data") or {}
+    data = (await _ask(system, STREAMS, asked, REQUEST_TIMEOUT_S)).get("data") or {}
     return (data.get("meta_cluster") or {}).get("cluster_size") == 1
 
 
@@ -122,7 +121,7 @@ async def unsettled_groups(
     """
     # Without the account it tells of the system's groups only.
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
-    found = groups_of(await _ask(system, _GROUPS, asked, REQUEST_TIMEOUT_S))
+    found = groups_of(await _ask(system, GROUPS, asked, REQUEST_TIMEOUT_S))
     return frozenset(
         name
         for name, group in found.items()
