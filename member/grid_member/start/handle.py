@@ -86,9 +86,10 @@ class MemberHandle:
         self._config = config
         self._claim: Claim | None = None
         self._make()
-        self._rest_port: int | None = None
-        self._management_port: int | None = None
-        self._metrics_port: int | None = None
+        self.rest_port: int | None = None
+        self.management_port: int | None = None
+        self.metrics_port: int | None = None
+        """The ports of the listeners; None when one is off, or before it listens."""
         self._hurry_request = asyncio.Event()
         self._listening = asyncio.Event()
         self._give_up_request = asyncio.Event()
@@ -103,21 +104,6 @@ class MemberHandle:
             _plain_version(VERSION),
         )
         self._listeners = Listeners(self._member)
-
-    @property
-    def rest_port(self) -> int | None:
-        """The port of the REST listener, None when that is off."""
-        return self._rest_port
-
-    @property
-    def management_port(self) -> int | None:
-        """The port of the management listener, None when that is off."""
-        return self._management_port
-
-    @property
-    def metrics_port(self) -> int | None:
-        """The port of the metrics listener, None when that is off."""
-        return self._metrics_port
 
     @property
     def address(self) -> str:
@@ -271,12 +257,12 @@ class MemberHandle:
             check_members_tls(config.cluster.tls)
         bound = await bind_in_time(wanted, lambda: self._stopping is not None)
         ports = {id(listener): sockets[0].getsockname()[1] for listener, sockets in bound}
-        self._rest_port = ports.get(id(config.rest))
+        self.rest_port = ports.get(id(config.rest))
         self._follow_rest_port(bound)
-        self._management_port = ports.get(id(config.management))
-        self._metrics_port = ports.get(id(config.metrics))
+        self.management_port = ports.get(id(config.management))
+        self.metrics_port = ports.get(id(config.metrics))
         # Before the first request can ask for it.
-        first = self._rest_port or self._management_port or 0
+        first = self.rest_port or self.management_port or 0
         self._member.address = shown_address(config, first)
         for listener, sockets in bound:
             await self._listeners.open(listener, sockets)
@@ -299,7 +285,7 @@ class MemberHandle:
 
     def _follow_rest_port(self, bound: BoundListeners) -> None:
         """Take the members' port that follows from a REST port that was counted up."""
-        cluster, rest_port = self._config.model.cluster, self._rest_port
+        cluster, rest_port = self._config.model.cluster, self.rest_port
         if cluster is None or rest_port is None or not cluster.by_rest_ports:
             return
         port = rest_port + MEMBERS_PORT_OFFSET

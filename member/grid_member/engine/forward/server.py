@@ -52,7 +52,8 @@ class ForwardServer:
         self._engine = engine
         self._member = member
         self._sessions: dict[bytes, ServerSession] = {}
-        self._leaving = self._woke = False
+        self.leaving = self._woke = False
+        """`leaving`: nothing is begun any more."""
         self._looked_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._subscriptions: list[Subscription] = []
@@ -69,7 +70,7 @@ class ForwardServer:
 
     def leave(self) -> None:
         """Begin nothing any more: this member stops. What was begun gets its outcome."""
-        self._leaving = True
+        self.leaving = True
         for session in self._sessions.values():
             session.leave()
 
@@ -85,7 +86,7 @@ class ForwardServer:
     @property
     def weak(self) -> bool:
         """Whether lite members had better ask another forward server."""
-        absent, engine = self._leaving or self._is_stalled, self._engine
+        absent, engine = self.leaving or self._is_stalled, self._engine
         return absent or not (engine.ready and engine.in_contact and engine.leased)
 
     @property
@@ -98,11 +99,6 @@ class ForwardServer:
     def connected(self) -> bool:
         """Whether there is a connection."""
         return self._client.connected
-
-    @property
-    def leaving(self) -> bool:
-        """Whether nothing is begun any more."""
-        return self._leaving
 
     def say(self, reply: bytes, message: ForwardMessage) -> bool:
         """Send a message; False when it was not, as too much waits, or there is no connection.
@@ -149,7 +145,7 @@ class ForwardServer:
         if self._is_stalled:
             return ends
         begins = content.number == 1 and (session is None or content.session > session.session)
-        if begins and session is None and not self._leaving:
+        if begins and session is None and not self.leaving:
             session = self._sessions[content.incarnation] = ServerSession(
                 self, self._engine, content.incarnation
             )

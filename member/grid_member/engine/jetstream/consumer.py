@@ -87,6 +87,7 @@ class StreamConsumer:
         self._take = take
         self._on_loss = on_loss
         self._last = 0
+        """The sequence of the last message that was taken."""
         self._last_ms: int | None = None
         """The time of the last message, as far as it is known."""
         self._short = 0
@@ -101,11 +102,6 @@ class StreamConsumer:
         self._complete.set()
         self._task: asyncio.Task[None] | None = None
         self._ended = False
-
-    @property
-    def last(self) -> int:
-        """The sequence of the last message that was taken."""
-        return self._last
 
     def time_ms(self, sequence: int) -> int | None:
         """Return the time of that message if it is the last that was taken, and known."""

@@ -97,7 +97,8 @@ class JetStreamLog:
     not tell."""
     _stored_bytes = 0
     """Of the log behind its snapshot, as the last replay found it."""
-    _damaged = False
+    damaged = False
+    """Whether nothing is taken any more, for ever."""
     _distrusted = False
     confirmed_s = -math.inf
     """When the last own record that came back was sent first."""
@@ -234,14 +235,9 @@ class JetStreamLog:
         self._compactor.count(self._stored_bytes)
         self._messages.resume(self._last, self._last_ms)
 
-    @property
-    def damaged(self) -> bool:
-        """Whether nothing is taken any more, for ever."""
-        return self._damaged
-
     def append(self, record: Record) -> None:
         """Publish a record; the consumer hears of it later."""
-        if self._damaged or self._distrusted:
+        if self.damaged or self._distrusted:
             asyncio.get_running_loop().call_soon(self._give_up, [record])
         else:
             self._publisher.append(record)
@@ -261,7 +257,7 @@ class JetStreamLog:
 
     def wants_snapshot(self, live_bytes: int) -> bool:
         """Tell whether a snapshot is to replace the log now; find out before, when it is large."""
-        return not self._damaged and self._compactor.wants(live_bytes)
+        return not self.damaged and self._compactor.wants(live_bytes)
 
     def store_snapshot(self, snapshot: Snapshot) -> None:
         """Write a snapshot, then purge what it replaces."""
@@ -281,14 +277,14 @@ class JetStreamLog:
 
     def _take_messages(self, messages: Sequence[StreamMessage]) -> None:
         consumer = self._consumer
-        if consumer is None or self._damaged:
+        if consumer is None or self.damaged:
             return
         batch: list[Committed] = []
         try:
             batch.extend(map(self._commit, messages))  # up to the one that is damaged
         except EngineError as error:
             self.fail(error)
-        if self.refusal is not None and not self._damaged:
+        if self.refusal is not None and not self.damaged:
             self._contact(batch)
         consumer.take_committed(batch)
         self._publisher.note_quorum()
@@ -333,7 +329,7 @@ class JetStreamLog:
     def fail(self, error: EngineError) -> None:
         """Take nothing any more: what follows cannot be understood without what is damaged."""
         _log.error("%s", error)
-        self._damaged = True
+        self.damaged = True
         self.refusal = Refused(Reason.UNAVAILABLE, str(error))
         asyncio.get_running_loop().call_soon(self._give_up_all)
 
@@ -360,7 +356,7 @@ class JetStreamLog:
         if self.refusal is None:
             why = "no quorum" if trouble is None else trouble
             _log.warning("the log %s does not confirm records: %s", self._stream, why)
-        if self.refusal is None or not self._damaged:
+        if self.refusal is None or not self.damaged:
             told = filter(None, (trouble, _SHORT if self._distrusted else _NO_QUORUM))
             self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(told))
         if self._consumer is not None and (records or always):

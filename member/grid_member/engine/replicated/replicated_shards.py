@@ -117,7 +117,8 @@ class ReplicatedShards(Shards):
         """`_wiping`: all was to be deleted, and that could not be ended in time."""
         self.leaving = False
         """Whether the member leaves for good, so that nothing is to come from its own server."""
-        self._settings = settings
+        self.settings = settings
+        """How the member finds the others."""
         self.time_of = time_of
         """Makes a record's time of the streams'."""
         self._identity: OpenIdentity | None = None
@@ -134,7 +135,7 @@ class ReplicatedShards(Shards):
     @property
     def whole(self) -> bool:
         """Whether this member has all shards, with their data."""
-        return len(self.durable) == self._shards and not self._settings.lite
+        return len(self.durable) == self._shards and not self.settings.lite
 
     def durable_of(self, name: str) -> Shard:
         """Return the durable shard of a structure; raises IndexError when it is not here."""
@@ -158,7 +159,7 @@ class ReplicatedShards(Shards):
     @property
     def streams(self) -> list[Stream]:
         """The streams of the shards, in their order."""
-        return shard_streams(self._shards, durable=self._settings.directory is not None)
+        return shard_streams(self._shards, durable=self.settings.directory is not None)
 
     @property
     def all_streams(self) -> list[Stream]:
@@ -179,11 +180,6 @@ class ReplicatedShards(Shards):
     def system(self) -> NatsClient:
         """The connection that servers report to, once there is one."""
         return await_begin(self._system)
-
-    @property
-    def settings(self) -> ClusterSettings:
-        """How the member finds the others."""
-        return self._settings
 
     @property
     def server_name(self) -> str | None:
@@ -259,7 +255,7 @@ class ReplicatedShards(Shards):
     async def abandon(self) -> None:
         """Close everything after a start that failed."""
         with contextlib.suppress(NatsError, EngineError, TimeoutError):
-            system, name, settings = self._system, self.server_name, self._settings
+            system, name, settings = self._system, self.server_name, self.settings
             # A server that comes back goes on counting, and one that was refused must not again.
             returns = settings.lite or (settings.directory is not None and not self._refused)
             if system is not None and name is not None and not returns:
@@ -268,11 +264,11 @@ class ReplicatedShards(Shards):
 
     def disk_bytes(self) -> int | None:
         """Return what the member's server keeps on disk, None without a directory."""
-        directory = self._settings.directory
+        directory = self.settings.directory
         return None if directory is None else tree_bytes(directory)
 
     async def _join(self, on_arrival: Callable[[Shard, set[str]], None]) -> None:
-        settings = self._settings
+        settings = self.settings
         self._identity = await asyncio.to_thread(
             open_identity,
             settings.directory,
@@ -327,7 +323,7 @@ class ReplicatedShards(Shards):
             lambda: self._server, lambda: (self._client, self._system)
         )
         self._quorum_of_one.ask()  # they may be one only
-        names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
+        names, size = [stream.name for stream in self.all_streams], len(self.settings.members)
         begun = wipe and self._wiping
         try:
             await take_off_lost(
@@ -351,7 +347,7 @@ class ReplicatedShards(Shards):
         on_arrival: Callable[[Shard, set[str]], None],
     ) -> None:
         """Make the streams and the shards, brought up to what the streams hold."""
-        settings = self._settings
+        settings = self.settings
         source = ReplaySource(lambda: server.client_address, USER, server.token)
         numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
@@ -379,7 +375,7 @@ class ReplicatedShards(Shards):
             first = await streams.await_first()
             with contextlib.suppress(NoStreamError):  # a rescue deleted it since
                 found = await fix_cluster_id(
-                    client, self._settings, first.name, known, self._wait_for
+                    client, self.settings, first.name, known, self._wait_for
                 )
                 self._identity, self._cluster = found, found.cluster
                 return found.cluster
@@ -387,7 +383,7 @@ class ReplicatedShards(Shards):
     def check_own(self, read: State) -> None:
         """End a start when the cluster's notes, as read, say that the own server was taken off."""
         try:
-            check_counted(read, cast("str", self.server_name), self._settings.directory)
+            check_counted(read, cast("str", self.server_name), self.settings.directory)
         except EngineError:
             self._refused = True
             raise

@@ -365,4 +365,4 @@ async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     monkeypatch.setattr(log_module, "replay_log", lambda *_: (step for step in steps))
     assert list(stream.log.replay()) == [[SystemPart(40, 0, ClusterState.ACTIVE)]]
     stream.log.resume()
-    assert stream.log._messages.last == 40, "from the begin on it would miss what is purged"
+    assert stream.log._messages._last == 40, "from the begin on it would miss what is purged"

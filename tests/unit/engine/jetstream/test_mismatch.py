@@ -213,7 +213,7 @@ async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
     await world.replace(COUNT + 5)
     log = world.member()
     log.start(StateConsumer())
-    await until(lambda: log._messages.last == COUNT + 5)
+    await until(lambda: log._messages._last == COUNT + 5)
     named = "log has 1 to 15, its image was taken at 10 of another log"
     with pytest.raises(OvertakenError, match=named):
         await asyncio.to_thread(read, world)
