@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError
 
-DEFAULT_CLUSTER_PORT: Final = 5704
-"""Where members listen for each other."""
 MAX_FULL_REPLICAS: Final = 5
 """Members that hold all of the data. Where there are more, the others hold a part of it."""
 

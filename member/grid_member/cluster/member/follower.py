@@ -80,7 +80,7 @@ class MembershipFollower:
         To be called when the operations of this member's last incarnation have been ended: one that
         it began earlier would be taken for one of those.
         """
-        if not self._membership.lite:
+        if not self._membership.description.lite:
             serve_requests(self._membership, self._management.persistence.backups)
 
     def _follow_config(self) -> None:

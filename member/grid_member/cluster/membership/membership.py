@@ -114,11 +114,6 @@ class Membership:
             found.append(self._record())
         return found
 
-    @property
-    def lite(self) -> bool:
-        """Whether the member holds no data."""
-        return self.description.lite
-
     def own_incarnation(self) -> tuple[str, str]:
         """Return this member's UUID and its present incarnation, which may change."""
         return self.engine.member_uuid, self.heartbeat.incarnation
@@ -292,7 +287,7 @@ class Membership:
         # What a lock is worth depends on the lease.
         if not await self.conditions.until(lambda: self.heartbeat.has_lease, RENEW_S):
             return False
-        if self.lite and not self.engine.replication().in_contact:
+        if self.description.lite and not self.engine.replication().in_contact:
             self._wait_for("no member that holds data answers lite ones: start or upgrade those")
             return False  # in vain it would keep the lock from the others
         try:

@@ -72,7 +72,7 @@ def make_persistence(
             ended(None)
         await asyncio.to_thread(starts.load)
 
-    lite = membership is not None and membership.lite
+    lite = membership is not None and membership.description.lite
     backups = (LiteBackups if lite else Backups)(
         source,
         store,

@@ -58,7 +58,7 @@ async def fix_cluster_id(
             await asyncio.sleep(RETRY_S)
         else:
             break
-    if cluster == opened.cluster:
+    if cluster == opened.identity.cluster:
         return opened
     _log.info("the cluster %s has the id %s", settings.cluster_name, short(cluster))
     return await asyncio.to_thread(of_cluster, opened, settings.cluster_name, cluster)

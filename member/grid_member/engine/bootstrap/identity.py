@@ -70,11 +70,6 @@ class OpenIdentity:
     """Where its server keeps data; None: nowhere that lasts."""
     lock_fds: tuple[int, ...] = ()
 
-    @property
-    def cluster(self) -> str:
-        """The id of its cluster, empty while there is none."""
-        return self.identity.cluster
-
     def close(self) -> None:
         """Release the directory; the server must have been stopped before."""
         close_files(self.lock_fds)

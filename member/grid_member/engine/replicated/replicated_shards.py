@@ -377,8 +377,8 @@ class ReplicatedShards(Shards):
                 found = await fix_cluster_id(
                     client, self.settings, first.name, known, self._wait_for
                 )
-                self._identity, self._cluster = found, found.cluster
-                return found.cluster
+                self._identity, self._cluster = found, found.identity.cluster
+                return self._cluster
 
     def check_own(self, read: State) -> None:
         """End a start when the cluster's notes, as read, say that the own server was taken off."""

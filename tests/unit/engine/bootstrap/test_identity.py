@@ -62,8 +62,8 @@ def test_the_incarnation_is_on_disk_before_it_is_used(
 
 def test_the_id_of_the_cluster_stays_with_the_data(tmp_path: Path) -> None:
     first = open_identity(tmp_path, cluster_name="dev", member_name="m")
-    assert first.cluster == ""
-    assert of_cluster(first, "dev", "0123456789abcdef").cluster == "0123456789abcdef"
+    assert first.identity.cluster == ""
+    assert of_cluster(first, "dev", "0123456789abcdef").identity.cluster == "0123456789abcdef"
     first.close()
     again = opened(tmp_path)
     assert (again.cluster, again.incarnation) == ("0123456789abcdef", 2)
@@ -72,7 +72,7 @@ def test_the_id_of_the_cluster_stays_with_the_data(tmp_path: Path) -> None:
 
 def test_without_a_directory_the_id_of_the_cluster_is_kept_nowhere() -> None:
     first = open_identity(None, cluster_name="dev", member_name="m")
-    assert of_cluster(first, "dev", "0123456789abcdef").cluster == "0123456789abcdef"
+    assert of_cluster(first, "dev", "0123456789abcdef").identity.cluster == "0123456789abcdef"
     assert opened(None).cluster == ""
 
 
