@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.config.build_cluster import cluster_config, rest_of_several
 from grid_member.config.build_network import listener_settings
 from grid_member.config.build_security import Realms, security_config
+from grid_member.config.build_wan import map_reference, wan_config
 from grid_member.config.model.member import (
     EvictionConfig,
     HttpConfig,
@@ -37,6 +38,7 @@ def member_config(values: Values, directory: FilePath) -> MemberConfig:
     realms = Realms(values)
     listeners = listener_settings(values, realms, directory)
     cluster = cluster_config(values, realms, listeners)
+    wan = wan_config(values, realms, listeners, directory)
     structures = _Structures(values, persistence)
     base = values.text(("persistence", "base-dir")) or ""
     return MemberConfig(
@@ -61,6 +63,8 @@ def member_config(values: Values, directory: FilePath) -> MemberConfig:
             values.number(("limits", "header-bytes")),
         ),
         http=_http(values),
+        wan_listener=listeners.wan,
+        wan=wan,
         logging=LoggingConfig(
             values.text(("logging", "format")) or "", values.text(("logging", "level")) or ""
         ),
@@ -126,6 +130,7 @@ class _Structures:
                 time_to_live_s=self._values.number(("map", name, "time-to-live-seconds")),
                 max_idle_s=self._values.number(("map", name, "max-idle-seconds")),
                 eviction=self._eviction(("map", name, "eviction")),
+                wan=map_reference(self._values, ("map", name)),
             )
             for name, kept in self._structures("map")
         }

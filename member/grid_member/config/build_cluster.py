@@ -148,7 +148,9 @@ def rest_of_several(
 def _check_port(
     values: Values, joining: MembersListenerSettings, listeners: ListenerSettings
 ) -> None:
-    for other in filter(None, (listeners.rest, listeners.management, listeners.metrics)):
+    for other in filter(
+        None, (listeners.rest, listeners.management, listeners.metrics, listeners.wan)
+    ):
         if other.port == joining.port:
             values.complain(joining.port_path, f"must differ from the port of {other.port_setting}")
 

@@ -21,6 +21,7 @@ from grid_member.config.model.member import (
     EndpointGroup,
     ListenerConfig,
 )
+from grid_member.config.model.security import ClientCertificates
 from grid_member.config.settings.shape import Path, path_text
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _REST_ENDPOINT: Final[Path] = (*_ADVANCED, "rest-server-socket-endpoint-config")
 _MANAGEMENT_ENDPOINT: Final[Path] = (*_ADVANCED, "management-server-socket-endpoint-config")
 _CLUSTER: Final[Path] = (*_NETWORK, "cluster")
 _MEMBERS_ENDPOINT: Final[Path] = (*_ADVANCED, "member-server-socket-endpoint-config")
+_WAN: Final[Path] = (*_NETWORK, "wan")
+_WAN_ENDPOINT: Final[Path] = (*_ADVANCED, "wan-server-socket-endpoint-config")
 _JOINING: Final[Path] = ("join", "tcp-ip", "enabled")
 _MEMBER_LIST: Final[Path] = ("join", "tcp-ip", "member-list")
 _MEMBERS: Final[Path] = ("join", "tcp-ip", "members")
@@ -76,6 +79,9 @@ class ListenerSettings:
     join_members: tuple[str, ...] | None = None
     members: MembersListenerSettings | None = None
     metrics: ListenerConfig | None = None
+    wan: ListenerConfig | None = None
+    wan_section: Path = _WAN
+    """Where the WAN listener and its `ssl` are configured, whether it is on or off."""
 
 
 def listener_settings(values: Values, realms: Realms, directory: FilePath) -> ListenerSettings:
@@ -105,14 +111,17 @@ class _Network:
         interfaces = self._interfaces((*_NETWORK, "interfaces"))
         rest = self._listener((*_NETWORK, "port"), _REST, interfaces)
         management = self._listener((*_MANAGEMENT, "port"), _MANAGEMENT, interfaces)
+        wan = self._wan_listener(_WAN, interfaces)
         listeners = ListenerSettings(
             rest if values.flag((*_REST, "enabled")) else None,
             self._guard(management, _MANAGEMENT, values.flag((*_MANAGEMENT, "enabled"))),
             self._public_address(_NETWORK),
             self._join_members(_NETWORK),
             self._members(_NETWORK, _CLUSTER, (*_NETWORK, "interfaces"), interfaces),
+            wan=self._guard_wan(wan, _WAN) if values.flag((*_WAN, "enabled")) else None,
         )
         self._check_port(listeners.management, listeners.rest)
+        self._check_port(listeners.wan, listeners.rest, listeners.management)
         return listeners
 
     def read_advanced(self, on: bool) -> ListenerSettings:
@@ -124,6 +133,7 @@ class _Network:
             )
             for endpoint in (_REST_ENDPOINT, _MANAGEMENT_ENDPOINT)
         )
+        wan = self._wan_listener(_WAN_ENDPOINT, self._interfaces((*_WAN_ENDPOINT, "interfaces")))
         join_members = self._join_members(_ADVANCED)
         interfaces: Path = (*_MEMBERS_ENDPOINT, "interfaces")
         members = self._members(
@@ -138,8 +148,11 @@ class _Network:
             public_address,
             join_members,
             members,
+            wan=self._guard_wan(wan, _WAN_ENDPOINT) if values.is_written(_WAN_ENDPOINT) else None,
+            wan_section=_WAN_ENDPOINT,
         )
         self._check_port(listeners.management, listeners.rest)
+        self._check_port(listeners.wan, listeners.rest, listeners.management)
         return listeners
 
     def add_metrics(self, listeners: ListenerSettings) -> ListenerSettings:
@@ -150,7 +163,7 @@ class _Network:
         metrics = replace(found, groups=frozenset(), metrics=True)
         if not values.flag((*_METRICS, "enabled")):
             return listeners
-        self._check_port(metrics, listeners.rest, listeners.management)
+        self._check_port(metrics, listeners.rest, listeners.management, listeners.wan)
         return replace(listeners, metrics=metrics)
 
     def _listener(self, port: Path, section: Path, interfaces: tuple[str, ...]) -> ListenerConfig:
@@ -177,6 +190,37 @@ class _Network:
             return replace(listener, users=())
         users = self._realms.find(realm, (*section, "realm")).callers
         return replace(listener, users=users, realm=realm)
+
+    def _wan_listener(self, section: Path, interfaces: tuple[str, ...]) -> ListenerConfig:
+        values, port, ssl = self._values, (*section, "port"), (*section, "ssl")
+        authorities = values.text((*ssl, "ca-file"))
+        return ListenerConfig(
+            port=values.number((*port, "port")),
+            auto_increment=values.flag((*port, "auto-increment")),
+            port_count=values.number((*port, "port-count")),
+            groups=frozenset(),
+            setting=path_text(section),
+            users=(),
+            interfaces=interfaces,
+            port_setting=path_text(port),
+            tls=tls_config(values, ssl, self._directory, authorities),
+            wan=True,
+        )
+
+    def _guard_wan(self, listener: ListenerConfig, section: Path) -> ListenerConfig:
+        """Add the users of the listener's realm; without a realm, client certificates are."""
+        realm = self._values.text((*section, "realm"))
+        if realm is not None:
+            users = self._realms.find(realm, (*section, "realm")).callers
+            return replace(listener, users=users, realm=realm)
+        tls = listener.tls
+        if tls is None or tls.client_certificates is not ClientCertificates.REQUIRED:
+            message = (
+                "needs a realm, the name of one of security.realms, or an ssl that is enabled with "
+                "client-certificates: required"
+            )
+            self._values.complain(section, message)
+        return listener
 
     def _check_port(self, one: ListenerConfig | None, *others: ListenerConfig | None) -> None:
         for other in filter(None, others):

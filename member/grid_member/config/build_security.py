@@ -87,6 +87,23 @@ class Realms:
             self._values.complain(read.path, message)
         return read.realm.identity
 
+    def target_identity(self, name: str, path: Path) -> User | None:
+        """Return what a publisher, whose `realm` is at path, shows to its target.
+
+        Notes a problem when there is no such realm, or the realm has no identity.
+        """
+        read = self._by_name.get(name)
+        if read is None:
+            self._values.complain(path, "no realm of this name in security.realms")
+            return None
+        if not self._values.is_written((*read.path, "identity")):
+            message = (
+                "names a realm without identity.username-password, which the member would show to "
+                "the target"
+            )
+            self._values.complain(path, message)
+        return read.realm.identity
+
     def _add(self, path: Path) -> None:
         name = self._values.find((*path, "name"))
         if name is None:
@@ -145,13 +162,18 @@ class _ParsedRealm:
     """Whether the lack of users was complained about."""
 
 
-def tls_config(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+def tls_config(
+    values: Values, section: Path, directory: FilePath, default_authorities: str | None = None
+) -> TlsConfig | None:
     """Return the `ssl` element of a listener at the path section, None when it is off.
 
-    Relative files are taken from directory. Notes problems in found.
+    Relative files are taken from directory. `default_authorities` check the clients' certificates
+    where there is no client-ca-file. Notes problems in found.
     """
     mode = ClientCertificates(values.text((*section, "client-certificates")))
     authorities = values.text((*section, "client-ca-file"))
+    if mode is not ClientCertificates.NONE:
+        authorities = authorities or default_authorities
     if mode is not ClientCertificates.NONE and authorities is None:
         path = (*section, "client-certificates")
         values.complain(path, f"{mode.value} needs a client-ca-file to check them with")

@@ -22,6 +22,7 @@ from grid_member.config.xml.forms import (
     NAMESPACE,
     TEXTS,
     WHITE_SPACE,
+    Collection,
     collection,
     is_attribute,
 )
@@ -169,7 +170,7 @@ def _child(tag: _Tag, name: str, node: Node, shape: Shape, path: Path) -> None:
         if form.wrapped:
             into = _Tag(name)
             tag.children.append(into)
-        _items(into, form.element, node, shape, below)
+        _items(into, form, node, shape, below)
 
 
 def _escape_spaces(text: str, setting: Setting) -> str:
@@ -178,15 +179,21 @@ def _escape_spaces(text: str, setting: Setting) -> str:
     return text if free else text.strip()
 
 
-def _items(into: _Tag, element: str, node: Node, shape: Shape, path: Path) -> None:
+def _items(into: _Tag, form: Collection, node: Node, shape: Shape, path: Path) -> None:
     if isinstance(node, Items) and shape.items is not None:
         for index, item in enumerate(node.items):
-            into.children.append(_Tag(element))
+            into.children.append(_Tag(form.element))
             _fill(into.children[-1], item, shape.items, (*path, index))
     elif isinstance(node, Section) and shape.any_name is not None:
         for name, item in node.children.items():
-            into.children.append(_Tag(element, {NAME: name}))
+            into.children.append(_named(form, name))
             _fill(into.children[-1], item, shape.any_name, (*path, name))
+
+
+def _named(form: Collection, name: str) -> _Tag:
+    if form.name == NAME or not name or name.strip(WHITE_SPACE) != name:
+        return _Tag(form.element, {form.name: name})
+    return _Tag(form.element, children=[_Tag(form.name, text=name)])
 
 
 def _render(tag: _Tag, indent: str) -> str:

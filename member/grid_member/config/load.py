@@ -230,7 +230,7 @@ def _member_config(
     told = {(problem.place, problem.path) for problem in problems}
     problems += [each for each in found.problems if (each.place, each.path) not in told]
     raise_problems([_add_present_name(each, overridden.former) for each in problems])
-    return replace(config, notes=overridden.notes)
+    return replace(config, notes=(*overridden.notes, *found.warnings))
 
 
 def _add_present_name(problem: Problem, former: Mapping[str, str]) -> Problem:

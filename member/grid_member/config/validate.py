@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.settings.refusal import ENABLED
 from grid_member.config.settings.setting import Setting, SettingKind, Value
+from grid_member.config.settings.wan import BATCH_PUBLISHER
 from grid_member.config.tree import Items, Node, Scalar, Section
 from grid_member.config.values import Values
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARACTERS: Final = 4096
 _REALMS: Final[Path] = ("security", "realms")
+_LEFT_OUT_LEVELS: Final = {
+    BATCH_PUBLISHER: (
+        "lacks the level of the publisher's id: write batch-publisher: "
+        "{ID: {cluster-name: NAME, target-endpoints: HOST:PORT}}"
+    )
+}
+"""What to write where the settings of a name stand in place of the name."""
 _SWITCHES: Final = {"cp-subsystem": ("cp-member-count", 0)}
 """What turns a section off that has no `enabled`: a child, and its value."""
 UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -36,6 +44,14 @@ def collect(root: Node, environment: Mapping[str, str] | None) -> Values:
     found = Values()
     _Validation(found, environment).visit(root, found.shape, ())
     return found
+
+
+def _lacks_level(node: Section, shape: Shape) -> bool:
+    settings = shape.any_name.below if shape.any_name else {}
+    return any(
+        name in settings and isinstance(child, Scalar) and child.text is not None
+        for name, child in node.children.items()
+    )
 
 
 @dataclass(slots=True)
@@ -73,6 +89,9 @@ class _Validation:
             return
         if not isinstance(node, Section):
             self.values.complain(path, "must hold further elements, not a value")
+            return
+        if shape.path in _LEFT_OUT_LEVELS and _lacks_level(node, shape):
+            self.values.complain(path, _LEFT_OUT_LEVELS[shape.path])
             return
         was_off = self.is_off
         self.is_off = was_off or self._is_turned_off(node, shape, path)
@@ -170,7 +189,8 @@ def _convert(text: str, setting: Setting) -> Value | _InvalidValue:
     # Messages never repeat the text: it may be a password that landed in the wrong place.
     if setting.kind is SettingKind.BOOLEAN:
         flag = {"true": True, "false": False}.get(text.strip().lower())
-        return _InvalidValue("must be true or false") if flag is None else flag
+        refused = _refused(text.strip().lower(), setting)
+        return refused or (_InvalidValue("must be true or false") if flag is None else flag)
     if setting.kind is SettingKind.INTEGER:
         digits = text.strip()  # of more than int() takes for white space
         if not INTEGER.fullmatch(digits):
@@ -189,11 +209,21 @@ def _convert(text: str, setting: Setting) -> Value | _InvalidValue:
 
 def _choose(text: str, setting: Setting) -> str | _InvalidValue:
     word = text.strip().lower()
+    if setting.drops_package:
+        word = word.rpartition(".")[2]
+    chosen = next((c for c in setting.choices if c.lower() == word), None)
+    return (
+        _refused(word, setting)
+        or chosen
+        or _InvalidValue(f"must be one of {', '.join(setting.choices)}")
+    )
+
+
+def _refused(word: str, setting: Setting) -> _InvalidValue | None:
     for refused in setting.refused_values:
         if refused.value.lower() == word:
             return _InvalidValue(f"{refused.value} is not supported: {refused.instead}")
-    chosen = next((c for c in setting.choices if c.lower() == word), None)
-    return chosen or _InvalidValue(f"must be one of {', '.join(setting.choices)}")
+    return None
 
 
 def _wrong_text(text: str) -> str | None:

@@ -22,15 +22,23 @@ class Values:
     values: dict[Path, Value] = field(default_factory=dict)
     places: dict[Path, SourcePosition] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What works and may not do what was meant."""
 
     def complain(self, path: Path, message: str) -> None:
         """Note a problem at the place of path or of its nearest parent that was written."""
+        self.problems.append(self._problem(path, message))
+
+    def warn(self, path: Path, message: str) -> None:
+        """Note what the log says at the start about the element at path."""
+        self.warnings.append(str(self._problem(path, message)))
+
+    def _problem(self, path: Path, message: str) -> Problem:
         place = next(
             (self.places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.places),
             NOWHERE,
         )
-        known = None if place == NOWHERE else place
-        self.problems.append(Problem(known, path_text(path), message))
+        return Problem(None if place == NOWHERE else place, path_text(path), message)
 
     def is_written(self, path: Path) -> bool:
         """Tell whether the document has this element, whatever it says."""

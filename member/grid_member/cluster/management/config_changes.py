@@ -34,6 +34,7 @@ MAX_ADDED_BLOCKS: Final = 1000
 SECTIONS: Final = ("map", "queue")
 """The elements whose blocks can be added."""
 _PREFIX: Final = "config/"
+_REFERENCE: Final = "wan-replication-ref"
 _BACKUP_COUNT: Final = "backup-count"
 _ASYNC_BACKUP_COUNT: Final = "async-backup-count"
 _BACKUPS: Final = 1
@@ -275,7 +276,15 @@ def _block_count(root: Node) -> int:
 
 
 def _read_stored(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
-    config = config_from({**tree, "persistence": {"enabled": persistence}}, {})
+    # The text that a block came with declared what it refers to.
+    referred = [
+        block.get(_REFERENCE) for block in tree.get("map", {}).values() if isinstance(block, dict)
+    ]
+    replications: dict[str, object] = {}
+    for each in referred:
+        replications |= dict.fromkeys(each) if isinstance(each, dict) else {}
+    rest = {"persistence": {"enabled": persistence}, "wan-replication": replications}
+    config = config_from({**tree, **rest}, {})
     maps = [Block("map", name, block, {}) for name, block in config.maps.items()]
     queues = [Block("queue", name, block, {}) for name, block in config.queues.items()]
     return [*maps, *queues]

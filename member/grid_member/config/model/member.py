@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from grid_member.config.model.security import SecurityConfig
+from grid_member.config.model.wan import WanConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from grid_member.config.model.cluster import ClusterConfig
     from grid_member.config.model.security import TlsConfig
+    from grid_member.config.model.wan import WanReferenceConfig
 
 
 class EndpointGroup(enum.Enum):
@@ -63,12 +65,14 @@ class ListenerConfig:
     """None speaks plain HTTP."""
     metrics: bool = False
     """It answers `GET /metrics` and nothing else."""
+    wan: bool = False
+    """It takes the changes of other clusters and nothing else."""
 
     @property
     def kind(self) -> str:
         """How log lines and metrics name the listener."""
-        if self.metrics:
-            return "metrics"
+        if self.metrics or self.wan:
+            return "metrics" if self.metrics else "wan"
         return "rest" if self.users is None else "management"
 
 
@@ -98,6 +102,8 @@ class MapConfig(StructureConfig):
     time_to_live_s: int = 0
     max_idle_s: int = 0
     eviction: EvictionConfig | None = None
+    wan: WanReferenceConfig | None = None
+    """None: the maps are not replicated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,8 @@ class MemberConfig:
     rest: ListenerConfig | None = None
     management: ListenerConfig | None = None
     metrics: ListenerConfig | None = None
+    wan_listener: ListenerConfig | None = None
+    """Where other clusters send their changes; without `users` they show client certificates."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
     maps: Mapping[str, MapConfig] = field(default_factory=dict)
     queues: Mapping[str, QueueConfig] = field(default_factory=dict)
@@ -179,7 +187,9 @@ class MemberConfig:
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     parked_file: Path | None = None
     """What parks the member when it is there at the start; None: nothing does."""
+    wan: WanConfig = field(default_factory=WanConfig)
     drain_s: int = 0
     """How long a member that is told to stop still answers what load balancers send it."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What the log says at the start: variables that have former names or are no setting."""
+    """What the log says at the start: variables that have former names or are no setting, and
+    settings that work and may not do what was meant."""

@@ -7,11 +7,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from grid_member.config.model.member import User
-    from grid_member.config.model.security import TlsConfig
 
 WAN_PORT = 5705
+
+
+@dataclass(frozen=True, slots=True)
+class WanTargetTlsConfig:
+    """The files that a publisher speaks TLS with."""
+
+    setting: str
+    """The `ssl` element; errors name it."""
+    ca: Path
+    """PEM: the authorities that the target's certificate is from."""
+    certificate: Path | None = None
+    """PEM: the certificate that the member shows, then the intermediate ones; None shows none."""
+    key: Path | None = None
+    """There whenever there is a certificate."""
+    key_password: str | None = field(default=None, repr=False)
+    minimum_version: str = "TLSv1.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +42,8 @@ class WanPublisherConfig:
     realm: str | None = None
     identity: User | None = None
     """What the member shows to the target; None: only a client certificate."""
-    tls: TlsConfig | None = None
+    tls: WanTargetTlsConfig | None = None
+    """None speaks plain HTTP."""
     batch_size: int = 500
     batch_max_delay_ms: int = 1000
     response_timeout_ms: int = 60_000

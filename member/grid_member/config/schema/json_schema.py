@@ -6,7 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.schema.patterns import INTEGER, VARIABLE, any_case_pattern, name_pattern
+from grid_member.config.schema.patterns import (
+    INTEGER,
+    VARIABLE,
+    any_case_pattern,
+    choice_pattern,
+    name_pattern,
+)
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
@@ -116,6 +122,9 @@ def _leaf(setting: Setting) -> dict[str, Json]:
 
 def _type(setting: Setting) -> dict[str, Json]:
     variable: Json = {"$ref": "#/$defs/variable"}
+    if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
+        true: Json = {"type": "string", "pattern": rf"^\s*{any_case_pattern('true')}\s*$"}
+        return {"anyOf": [{"const": True}, true, variable]}
     if setting.kind is SettingKind.BOOLEAN:
         return {"$ref": "#/$defs/boolean"}
     if setting.kind is SettingKind.INTEGER:
@@ -123,7 +132,7 @@ def _type(setting: Setting) -> dict[str, Json]:
         text: Json = {"type": "string", "pattern": rf"^\s*{INTEGER}\s*$"}
         return {"anyOf": [number, text, variable]}
     if setting.choices:
-        choices = "|".join(any_case_pattern(choice) for choice in setting.choices)
+        choices = choice_pattern(setting)
         any_case: Json = {"type": "string", "pattern": rf"^\s*({choices})\s*$"}
         return {"anyOf": [{"enum": list(setting.choices)}, any_case, variable]}
     text_type: Json = {"$ref": "#/$defs/text"}

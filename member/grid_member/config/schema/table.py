@@ -9,7 +9,7 @@ from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
-from grid_member.config.xml.forms import COLLECTIONS
+from grid_member.config.xml.forms import COLLECTIONS, NAME
 
 if TYPE_CHECKING:
     from grid_member.config.settings.refusal import RefusedSetting
@@ -44,7 +44,10 @@ def _forms_table() -> str:
         if shape.refusal is not None:
             continue
         name = ' name="…"' if shape.any_name is not None else ""
-        items = f"<{form.element}{name}>…</{form.element}>"
+        begin = f"<{form.element}{name}>"
+        if form.name != NAME:
+            begin = f"<{form.element}><{form.name}>…</{form.name}>"
+        items = f"{begin}…</{form.element}>"
         wrapper = form.path.rpartition(".")[2]
         forms = [f"`{items}`", f"`<{wrapper}>{items}</{wrapper}>`"]
         if wrapper == form.element:

@@ -6,7 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from grid_member.config.schema.patterns import VARIABLE, any_case_pattern, name_pattern, shown
+from grid_member.config.schema.patterns import (
+    VARIABLE,
+    any_case_pattern,
+    choice_pattern,
+    name_pattern,
+    shown,
+)
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
@@ -109,9 +115,10 @@ def _section(element: Element, shape: Shape, form: Collection | None = None) -> 
         attributes = SubElement(content, "xs:extension", base=f"c:{text}")
     else:
         off = {name: below.refusal for name, below in shape.below.items() if below.refusal}
-        _children(body, known, off)
+        _children(body, known, off, form)
     if form is not None:
-        named = SubElement(attributes, "xs:attribute", name=NAME, use="required")
+        use = {"use": "required"} if form.name == NAME else {}
+        named = SubElement(attributes, "xs:attribute", {"name": form.name} | use)
         _restriction(_simple(named), "xs:string", minLength="1", pattern=name_pattern(form.path))
     for name, setting in leaves.items():
         _leaf(attributes, "xs:attribute", name, setting)
@@ -154,7 +161,12 @@ def _off(group: Element, name: str, refused: RefusedSetting, bounds: dict[str, s
     SubElement(body, "xs:anyAttribute", skipped)
 
 
-def _children(body: Element, known: dict[str, Shape], off: dict[str, RefusedSetting]) -> None:
+def _children(
+    body: Element,
+    known: dict[str, Shape],
+    off: dict[str, RefusedSetting],
+    named: Collection | None = None,
+) -> None:
     forms = {name: collection(below) for name, below in known.items()}
     # Elements stand in any order; where some may be repeated XSD 1.0 lets all of them be.
     many = any(form is not None and not form.wrapped for form in forms.values())
@@ -162,6 +174,10 @@ def _children(body: Element, known: dict[str, Shape], off: dict[str, RefusedSett
         return
     bounds = {"minOccurs": "0", "maxOccurs": "unbounded"} if many else {}
     group = SubElement(body, "xs:choice" if many else "xs:all", bounds)
+    if named is not None and named.name != NAME:
+        identifier = SubElement(group, "xs:element", {"name": named.name, "minOccurs": "0"})
+        pattern = name_pattern(named.path)
+        _restriction(_simple(identifier), "xs:string", minLength="1", pattern=pattern)
     for name, below in known.items():
         _child(group, name, below, forms[name], {} if many else {"minOccurs": "0"})
     for name, refused in off.items():
@@ -200,7 +216,10 @@ def _leaf(
     element = SubElement(into, kind, {"name": name} | (bounds or {}))
     default = "" if setting.default is None else f" Default: {shown(setting.default)}."
     _explain(element, f"{setting.about}{default}")
-    if setting.kind is SettingKind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
+        union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
+        _restriction(_simple(union), "xs:token", pattern=any_case_pattern("true"))
+    elif setting.kind is SettingKind.BOOLEAN:
         element.set("type", "c:boolean")
     elif setting.kind is SettingKind.INTEGER:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
@@ -208,8 +227,7 @@ def _leaf(
     elif setting.choices:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
         _restriction(_simple(union), "xs:token", enumeration=setting.choices)
-        any_case = "|".join(any_case_pattern(choice) for choice in setting.choices)
-        _restriction(_simple(union), "xs:token", pattern=any_case)
+        _restriction(_simple(union), "xs:token", pattern=choice_pattern(setting))
     elif setting.forbidden_text:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
         _restriction(_simple(union), "c:text", pattern=f"[^{setting.forbidden_text}]*")

@@ -79,6 +79,18 @@ def _ssl(section: str) -> tuple[Setting, ...]:
     )
 
 
+def _wan_ssl(section: str) -> tuple[Setting, ...]:
+    return (
+        *_ssl(section),
+        text(
+            f"{section}.ca-file",
+            None,
+            "PEM, the authorities that the certificates of targets are from, and of clients where "
+            "there is no client-ca-file.",
+        ),
+    )
+
+
 def _members_port(section: str) -> Setting:
     # No auto-increment: the others go by their lists.
     return number(
@@ -117,12 +129,18 @@ def _members_ssl(section: str) -> tuple[Setting, ...]:
 
 
 _MEMBERS_PORT: Final = 5704
+_WAN_PORT: Final = 5705
 _REST_GROUPS: Final = "Default: CLUSTER_READ and HEALTH_CHECK on, the others off."
 _NETWORK_GROUP_NAMES: Final = "Group names in any case, underscores optional."
 _ADVANCED_GROUP_NAMES: Final = "Group names exactly as listed."
 _REST_ENDPOINT: Final = "advanced-network.rest-server-socket-endpoint-config"
 _MEMBERS_ENDPOINT: Final = "advanced-network.member-server-socket-endpoint-config"
 _MANAGEMENT_ENDPOINT: Final = "advanced-network.management-server-socket-endpoint-config"
+_WAN_ENDPOINT: Final = "advanced-network.wan-server-socket-endpoint-config"
+_WAN_REALM: Final = (
+    "The name of a realm in `security.realms`, whose users the clusters that send show. Required "
+    "unless client certificates are."
+)
 _REALM: Final = "Required with it: the name of a realm in `security.realms`."
 
 NETWORK: Final[tuple[Setting, ...]] = (
@@ -154,6 +172,15 @@ NETWORK: Final[tuple[Setting, ...]] = (
     text("network.management.realm", None, _REALM),
     *_ssl("network.management.ssl"),
     flag(
+        "network.wan.enabled",
+        False,
+        "A listener for the changes of other clusters alone; it always asks for HTTP Basic "
+        "authentication or a client certificate.",
+    ),
+    *port("network.wan.port", _WAN_PORT, False, "WAN port"),
+    text("network.wan.realm", None, _WAN_REALM),
+    *_wan_ssl("network.wan.ssl"),
+    flag(
         "advanced-network.enabled",
         False,
         "On: the listeners are configured here, and `network` must not be there. Off: the rest of "
@@ -181,4 +208,8 @@ NETWORK: Final[tuple[Setting, ...]] = (
     flag(f"{_MANAGEMENT_ENDPOINT}.endpoint-groups.*.enabled", True, _ADVANCED_GROUP_NAMES),
     text(f"{_MANAGEMENT_ENDPOINT}.realm", None, _REALM),
     *_ssl(f"{_MANAGEMENT_ENDPOINT}.ssl"),
+    *port(f"{_WAN_ENDPOINT}.port", _WAN_PORT, False, "WAN port"),
+    *interfaces(f"{_WAN_ENDPOINT}.interfaces"),
+    text(f"{_WAN_ENDPOINT}.realm", None, _WAN_REALM),
+    *_wan_ssl(f"{_WAN_ENDPOINT}.ssl"),
 )

@@ -11,6 +11,7 @@ from grid_member.config.settings.refusal import (
     RefusedSetting,
     refused_settings,
 )
+from grid_member.config.settings.wan import BATCH_PUBLISHER
 
 _FALSE: Final = ("false",)
 _EITHER: Final = ("true", "false")
@@ -26,7 +27,8 @@ _ON_REQUEST: Final = "is not supported: leave it out, GET /metrics answers whene
 _NO_NAME: Final = "is not supported: there is one endpoint of a kind, leave the name out"
 _NO_ENDPOINT: Final = (
     "is not supported: leave it out, the endpoints are rest-server-socket-endpoint-config, "
-    "management-server-socket-endpoint-config and member-server-socket-endpoint-config"
+    "management-server-socket-endpoint-config, member-server-socket-endpoint-config and "
+    "wan-server-socket-endpoint-config"
 )
 _MEMBERS_ENDPOINT: Final = "advanced-network.member-server-socket-endpoint-config."
 _LISTED_PORT: Final = "is not supported: the others go by their member-list, choose one port"
@@ -53,9 +55,20 @@ _NO_COUNT: Final = f"{LEAVE_OUT}, metrics and the usage of the cluster have what
 _KEPT: Final = "is not supported: write data-persistence"
 _EVICTION: Final = "is not supported: write eviction"
 _GROUP: Final = "is not supported: write cluster-name, and what members show in security.realms"
+_MAPS_ONLY: Final = "is not supported: leave it out, maps are replicated and queues are not"
+_PUBLISHER: Final = f"{BATCH_PUBLISHER}.*."
+_BATCHES: Final = "is not supported: write batch-publisher"
+_NO_CLASS: Final = "is not supported: leave it out, merge-policy-class-name says what a change does"
+_ANY_WAY: Final = "is not supported: leave it out, the member connects from any of its addresses"
+_TLS_AND_REALM: Final = "is not supported: use realm, ssl and compression"
+_BY_ITSELF: Final = "is not supported: leave it out, a publisher with nothing to send sleeps"
+_DNS_NAMES: Final = "is not supported: write DNS names of the target in target-endpoints"
+_TARGET_FILES: Final = "is not supported: use certificate-file and ca-file"
+_KEY_FILTER: Final = "is not supported: use key-filter with include and exclude"
 _ENDPOINTS: Final = (
     "advanced-network.rest-server-socket-endpoint-config.",
     "advanced-network.management-server-socket-endpoint-config.",
+    "advanced-network.wan-server-socket-endpoint-config.",
     _MEMBERS_ENDPOINT,
 )
 
@@ -114,7 +127,6 @@ def _join(prefix: str) -> tuple[RefusedSetting, ...]:
 
 
 _TOP: Final = (
-    RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409", empty=True),
     RefusedSetting("hot-restart-persistence", "is not supported: write persistence", ENABLED),
     *refused_settings("", "partition-group", switch=ENABLED),
     *refused_settings(
@@ -178,15 +190,20 @@ _NETWORK: Final = (
     *_sockets("network."),
     *_ssl("network.ssl."),
     *_ssl("network.management.ssl."),
+    *_ssl("network.wan.ssl."),
     *refused_settings("network.", "memcache-protocol", "tpc-socket", switch=ENABLED),
     *refused_settings("network.", "asymmetric-encryption", why=_PLAIN, switch=ENABLED),
-    *refused_settings("network.", "management.port.outbound-ports", off=("0", "*"), empty=True),
+    *refused_settings(
+        "network.",
+        *("management.port.outbound-ports", "wan.port.outbound-ports"),
+        off=("0", "*"),
+        empty=True,
+    ),
     *refused_settings(
         "advanced-network.",
         *(
             "client-server-socket-endpoint-config",
             "memcache-server-socket-endpoint-config",
-            "wan-server-socket-endpoint-config",
         ),
         "wan-endpoint-config",
         why=_NO_ENDPOINT,
@@ -233,15 +250,13 @@ _MAP: Final = (
     *refused_settings("map.*.", "cache-deserialized-values", off=("never", "index-only")),
     *refused_settings("map.*.", "metadata-policy", off=("create_on_update", "off")),
     *refused_settings("map.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
-    *refused_settings(
-        "map.*.", "merkle-tree", "event-journal", "map-store", "tiered-store", switch=ENABLED
-    ),
+    *refused_settings("map.*.", "event-journal", "map-store", "tiered-store", switch=ENABLED),
     *refused_settings(
         "map.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True
     ),
     *refused_settings(
         "map.*.",
-        *("wan-replication-ref", "indexes", "attributes", "query-caches", "entry-listeners"),
+        *("indexes", "attributes", "query-caches", "entry-listeners"),
         *("partition-lost-listeners", "partition-strategy", "partition-attributes"),
         *("user-code-namespace", "optimize-queries"),
         empty=True,
@@ -265,6 +280,34 @@ _QUEUE: Final = (
         empty=True,
     ),
     *refused_settings("queue.*.", "duplicate-allowed"),
+    *refused_settings("queue.*.", "wan-replication-ref", why=_MAPS_ONLY, empty=True),
+)
+
+_WAN: Final = (
+    RefusedSetting("wan-replication.*.custom-publisher", _BATCHES, empty=True),
+    *refused_settings(
+        "wan-replication.*.", "wan-publisher", "wan-consumer", why=_BATCHES, empty=True
+    ),
+    *refused_settings(
+        "wan-replication.*.consumer.", "class-name", "properties", why=_NO_CLASS, empty=True
+    ),
+    RefusedSetting(f"{_PUBLISHER}endpoint", _ANY_WAY, empty=True),
+    RefusedSetting(f"{_PUBLISHER}properties", _TLS_AND_REALM, empty=True),
+    RefusedSetting(f"{_PUBLISHER}idle-min-park-ns", _BY_ITSELF, off=("10000000",)),
+    RefusedSetting(f"{_PUBLISHER}idle-max-park-ns", _BY_ITSELF, off=("250000000",)),
+    *refused_settings(
+        _PUBLISHER,
+        *("aws", "gcp", "azure", "kubernetes", "eureka"),
+        why=_DNS_NAMES,
+        switch=ENABLED,
+        empty=True,
+    ),
+    *refused_settings(_PUBLISHER, "discovery-strategies", why=_DNS_NAMES, empty=True),
+    *refused_settings(f"{_PUBLISHER}ssl.", "factory-class-name", "properties", why=_FILES),
+    *refused_settings(
+        f"{_PUBLISHER}ssl.", "client-certificates", "client-ca-file", why=_TARGET_FILES
+    ),
+    RefusedSetting("map.*.wan-replication-ref.*.filters", _KEY_FILTER, empty=True),
 )
 
 REFUSED: Final[tuple[RefusedSetting, ...]] = (
@@ -276,6 +319,7 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
     *refused_settings("metrics.", "collection-frequency-seconds", why=_ON_REQUEST),
     *_MAP,
     *_QUEUE,
+    *_WAN,
     *refused_settings("persistence.", "parallelism", off=("1",)),
     *refused_settings("persistence.", "auto-remove-stale-data", off=_EITHER),
     *refused_settings("persistence.", "rebalance-delay-seconds", off=("0",)),

@@ -49,6 +49,8 @@ class Setting:
     refused_values: tuple[RefusedValue, ...] = ()
     forbidden_text: str = ""
     """A character that a text must not contain."""
+    drops_package: bool = False
+    """Whether a choice may have the name of a Java package before it."""
 
 
 def flag(path: str, default: bool | None, about: str) -> Setting:

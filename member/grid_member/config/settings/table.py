@@ -21,6 +21,7 @@ from grid_member.config.settings.setting import (
     number,
     text,
 )
+from grid_member.config.settings.wan import WAN, WAN_REFERENCES
 
 
 def _backups(structure: str) -> tuple[Setting, ...]:
@@ -162,6 +163,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     *_backups("map.*"),
     *_persistence_settings("map.*"),
+    *WAN_REFERENCES,
     number("queue.*.max-size", 0, "How many items it holds; 0 is no limit."),
     number(
         "queue.*.empty-queue-ttl",
@@ -171,6 +173,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     *_backups("queue.*"),
     *_persistence_settings("queue.*"),
+    *WAN,
     flag("persistence.enabled", False, "Maps and queues survive a crash and a power loss."),
     text(
         "persistence.base-dir",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.settings.wan import BATCH_PUBLISHER
 from grid_member.config.tree import TOP
 
 if TYPE_CHECKING:
@@ -35,11 +36,17 @@ class Collection:
     path: str
     element: str
     wrapped: bool = False
+    name: str = NAME
+    """The attribute, or the child element, that holds an item's name; one that is not `name` is
+    written as a child element."""
+    default_name: str = ""
+    """The child whose value is the name of an item without one; empty: a name is required."""
 
 
 _USERS: Final = "security.realms.[].authentication.simple.users"
 _REST: Final = "advanced-network.rest-server-socket-endpoint-config"
 _MEMBERS: Final = "advanced-network.member-server-socket-endpoint-config"
+_WAN: Final = "advanced-network.wan-server-socket-endpoint-config"
 _MANAGEMENT: Final = "advanced-network.management-server-socket-endpoint-config"
 
 COLLECTIONS: Final = (
@@ -55,7 +62,16 @@ COLLECTIONS: Final = (
     Collection(f"{_REST}.endpoint-groups", "endpoint-group", wrapped=True),
     Collection(f"{_MANAGEMENT}.interfaces.interfaces", "interface"),
     Collection(f"{_MANAGEMENT}.endpoint-groups", "endpoint-group", wrapped=True),
+    Collection(f"{_WAN}.interfaces.interfaces", "interface"),
     Collection("metrics.interfaces.interfaces", "interface"),
+    Collection("wan-replication", "wan-replication"),
+    Collection(
+        BATCH_PUBLISHER, "batch-publisher", name="publisher-id", default_name="cluster-name"
+    ),
+    Collection("map.*.wan-replication-ref", "wan-replication-ref"),
+    Collection("map.*.wan-replication-ref.*.key-filter.include", "include"),
+    Collection("map.*.wan-replication-ref.*.key-filter.exclude", "exclude"),
+    Collection("wan.accepted-clusters", "cluster-name", wrapped=True),
     Collection("security.realms", "realm", wrapped=True),
     Collection("security.rest.protected", "endpoint", wrapped=True),
     Collection(_USERS, "user"),
@@ -69,6 +85,8 @@ TEXTS: Final = {
     "network.management.port": "port",
     f"{_REST}.port": "port",
     f"{_MANAGEMENT}.port": "port",
+    "network.wan.port": "port",
+    f"{_WAN}.port": "port",
     "metrics.port": "port",
 }
 """Sections whose element may have text, and the setting that it is."""

@@ -9,7 +9,7 @@ from grid_member.config.settings.shape import Path, Shape, path_text, settings_s
 from grid_member.config.tree import Document, Items, Node, Problem, Scalar, Section, SourcePosition
 from grid_member.config.validate import VARIABLE
 from grid_member.config.xml.elements import Element, read_elements
-from grid_member.config.xml.forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
+from grid_member.config.xml.forms import TEXTS, WHITE_SPACE, Collection, collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +44,11 @@ class _SectionParts:
 class _Converter:
     problems: list[Problem]
 
-    def section(self, element: Element, shape: Shape, path: Path, has_name: bool = False) -> Node:
-        """Read an element that holds further ones; one that has only text is given as a value."""
+    def section(self, element: Element, shape: Shape, path: Path, name_in: str = "") -> Node:
+        """Read an element that holds further ones; one that has only text is given as a value.
+
+        What holds the element's name, an attribute or a child of the name `name_in`, is left out.
+        """
         text = _text(element)
         into = _SectionParts(shape, path)
         text_child = TEXTS.get(shape.path)
@@ -56,10 +59,10 @@ class _Converter:
         elif text:
             self._complain(element.place, path, "text is not allowed beside elements")
         for name, (value, place) in element.attributes.items():
-            if not (has_name and name == NAME):
+            if name != name_in:
                 self._add(into, name, Scalar(place, value), place)
         for child in element.children:
-            if not (has_name and child.name == NAME):
+            if child.name != name_in:
                 self._child(into, child)
         return _section(element.place, into)
 
@@ -90,7 +93,7 @@ class _Converter:
         elif form is None:
             self._add(into, name, self._node(child, below, (*into.path, name)), child.place)
         elif is_item:
-            self._item(into, name, child, below)
+            self._item(into, name, child, form)
         else:
             self._wrapper(into, name, child, form)
 
@@ -114,18 +117,18 @@ class _Converter:
         self._open(into, name, shape, wrapper.place)
         for child in wrapper.children:
             if child.name == form.element:
-                self._item_of(into, name, child, shape)
+                self._item_of(into, name, child, form)
             else:
                 message = f"unknown element, only {form.element} is allowed here"
                 self._complain(child.place, (*path, child.name), message)
         into.children[name] = Section(wrapper.place, {}, {})
 
-    def _item(self, into: _SectionParts, name: str, item: Element, shape: Shape) -> None:
+    def _item(self, into: _SectionParts, name: str, item: Element, form: Collection) -> None:
         if name in into.children:
             self._twice(item.place, (*into.path, name), into.names[name])
             return
-        self._open(into, name, shape, item.place)
-        self._item_of(into, name, item, shape)
+        self._open(into, name, into.shape.below[name], item.place)
+        self._item_of(into, name, item, form)
 
     def _open(self, into: _SectionParts, name: str, shape: Shape, place: SourcePosition) -> None:
         into.names.setdefault(name, place)
@@ -134,26 +137,29 @@ class _Converter:
         else:
             into.by_name.setdefault(name, _SectionParts(shape, (*into.path, name)))
 
-    def _item_of(self, into: _SectionParts, name: str, item: Element, shape: Shape) -> None:
+    def _item_of(self, into: _SectionParts, name: str, item: Element, form: Collection) -> None:
+        shape = into.shape.below[name]
         if shape.items is not None:
             items = into.lists[name]
             items.append(self._node(item, shape.items, (*into.path, name, len(items))))
         elif shape.any_name is not None:
-            self._named_item(into.by_name[name], item, shape.any_name)
+            self._named_item(into.by_name[name], item, shape.any_name, form)
 
-    def _named_item(self, into: _SectionParts, item: Element, shape: Shape) -> None:
-        names = list(_names(item))
+    def _named_item(
+        self, into: _SectionParts, item: Element, shape: Shape, form: Collection
+    ) -> None:
+        names = list(_names(item, form.name)) or list(_names(item, form.default_name))[:1]
         if not names:
-            self._complain(item.place, into.path, f"every {item.name} needs a {NAME}")
+            self._complain(item.place, into.path, f"every {item.name} needs a {form.name}")
             return
         name, _ = names[0]
         path = (*into.path, name)
         for _, place in names[1:]:
-            self._twice(place, (*path, NAME), names[0][1])
+            self._twice(place, (*path, form.name), names[0][1])
         if name in into.children:
             self._twice(item.place, path, into.names[name])
             return
-        into.children[name] = self.section(item, shape, path, has_name=True)
+        into.children[name] = self.section(item, shape, path, name_in=form.name)
         into.names[name] = item.place
 
 
@@ -193,11 +199,11 @@ def _text(element: Element) -> str:
     return "".join(element.text).strip(WHITE_SPACE)
 
 
-def _names(item: Element) -> Iterator[tuple[str, SourcePosition]]:
-    if NAME in item.attributes:
-        yield item.attributes[NAME]
+def _names(item: Element, name_in: str) -> Iterator[tuple[str, SourcePosition]]:
+    if name_in in item.attributes:
+        yield item.attributes[name_in]
     for child in item.children:
-        if child.name == NAME:
+        if child.name == name_in:
             yield _text(child), child.place
 
 

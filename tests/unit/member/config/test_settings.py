@@ -168,11 +168,12 @@ def test_contradictions(tree: Tree, expected: list[str]) -> None:
 
 
 def test_refused_endpoints_name_those_that_there_are() -> None:
-    found = problems(advanced(**{"wan-server-socket-endpoint-config": {}, REST: {"name": "x"}}))
+    found = problems(advanced(**{"wan-endpoint-config": {}, REST: {"name": "x"}}))
 
     assert found == [
-        "advanced-network.wan-server-socket-endpoint-config: is not supported: leave it out, the "
-        f"endpoints are {REST}, {MANAGEMENT} and member-server-socket-endpoint-config",
+        "advanced-network.wan-endpoint-config: is not supported: leave it out, the "
+        f"endpoints are {REST}, {MANAGEMENT}, member-server-socket-endpoint-config and "
+        "wan-server-socket-endpoint-config",
         f"advanced-network.{REST}.name: is not supported: there is one endpoint of a kind, leave "
         "the name out",
     ]

@@ -34,6 +34,7 @@ TEXTS: Final = (
 REALMS: Final = st.sampled_from(["ops", "r 1", "<r>", "null"])
 ADDRESSES: Final = st.sampled_from(["127.0.0.1", "::1", "*", "${ADDRESS:10.0.0.1}"])
 MEMBERS: Final = st.sampled_from(["a", "b.c:5701", "10.0.0.1", "[::1]:5701", "${MISSING:d}"])
+WORDS: Final = st.sampled_from(["a", "a*", "*", "b c", "${WORD}", "<&>"])
 PROTECTED: Final = st.sampled_from(["DATA", "clusterread", "/grid/rest/maps", "/nowhere"])
 NAMES: Final = st.sampled_from(["default", "a", "a*", "*b", "x.y", "1", *TRAPS]) | st.text(
     _CHARACTERS, min_size=1, max_size=6
@@ -86,6 +87,8 @@ def _section(draw: st.DrawFn, shape: Shape) -> Tree:
 def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
     if setting.path.endswith(".public-address"):
         return MEMBERS
+    if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
+        return st.sampled_from([True, "true", " TRUE "])
     if setting.kind is SettingKind.BOOLEAN:
         return st.booleans() | st.sampled_from(["true", "False", " TRUE ", "${ON}"])
     if setting.kind is SettingKind.INTEGER:
@@ -95,18 +98,27 @@ def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
         )
     if setting.choices:
         words = st.sampled_from(setting.choices)
+        if setting.drops_package:
+            words |= words.map(lambda word: f"com.example.{word}")
         return (
             words
             | words.map(lambda word: f" {word.lower()}\t")
             | words.map(lambda word: f"${{MISSING:{word}}}")
         )
-    if setting.path.endswith(".interfaces.[]"):
-        return ADDRESSES
-    if setting.path.endswith(".protected.[]"):
-        return PROTECTED
-    if setting.path.endswith((".member-list.[]", ".members")):
-        return MEMBERS
-    return REALMS if setting.path.endswith(("realm", "realms.[].name")) else TEXTS
+    return next((drawn for end, drawn in _BY_END.items() if setting.path.endswith(end)), TEXTS)
+
+
+_BY_END: Final = {
+    ".interfaces.[]": ADDRESSES,
+    ".accepted-clusters.[]": WORDS,
+    ".include.[]": WORDS,
+    ".exclude.[]": WORDS,
+    ".protected.[]": PROTECTED,
+    ".member-list.[]": MEMBERS,
+    ".members": MEMBERS,
+    "realm": REALMS,
+    "realms.[].name": REALMS,
+}
 
 
 def _settled(tree: Tree) -> Tree:
@@ -126,6 +138,7 @@ def _settled(tree: Tree) -> Tree:
         if settled.get(kind):
             settled[kind] = _settled_structures(settled[kind], settled)
     _settle_cluster(settled)
+    _settle_wan(settled)
     return settled
 
 
@@ -140,16 +153,31 @@ def _settle_network(tree: Tree) -> None:
         for listener in (section, section.get("management"), section.get("rest-api")):
             _settle_groups(listener or {})
             _settle_tls((listener or {}).get("ssl"))
-    realm = {"name": "ops", "authentication": {"simple": {"users": [_USER]}}}
+    realm = {
+        "name": "ops",
+        "authentication": {"simple": {"users": [_USER]}},
+        "identity": {"username-password": _USER},
+    }
     tree["security"] = {"realms": [realm]}
     for listener in (listening[0].get("management"), advanced.get(_MANAGEMENT)):
         if listener is not None:
             listener["realm"] = "ops"
             listener["port"] = {"port": 0}
+    _settle_wan_listener(listening[0], "wan")
+    _settle_wan_listener(advanced, _WAN)
     if tree.get("metrics"):
         tree["metrics"]["port"] = {"port": 0}
     if advanced.get(_MANAGEMENT, 0) is None:
         advanced[_MANAGEMENT] = {"realm": "ops"}
+
+
+def _settle_wan_listener(network: Tree, name: str) -> None:
+    if name not in network:
+        return
+    listener = network[name] = (network[name] or {}) | {"realm": "ops", "port": {"port": 0}}
+    if "ssl" in listener:
+        listener["ssl"] = (listener["ssl"] or {}) | {"ca-file": "ca.crt"}
+        _settle_tls(listener["ssl"])
 
 
 def _settle_cluster(tree: Tree) -> None:
@@ -182,6 +210,34 @@ def _settle_cluster(tree: Tree) -> None:
             structure["backup-count"] = 2
 
 
+def _settle_wan(tree: Tree) -> None:
+    replications = {
+        name.replace("&", "+"): replication
+        for name, replication in (tree.get("wan-replication") or {}).items()
+    }
+    for replication in filter(None, replications.values()):
+        publishers = replication.get("batch-publisher") or {}
+        settled = {
+            name.replace("&", "+"): (publisher or {}) | _PUBLISHER
+            for name, publisher in publishers.items()
+        }
+        for publisher in settled.values():
+            publisher["ssl"] = {"enabled": False}
+        if publishers:
+            replication["batch-publisher"] = settled
+    if "wan-replication" in tree:
+        tree["wan-replication"] = replications
+    for block in filter(None, (tree.get("map") or {}).values()):
+        references = [
+            each or {} for each in (block.pop("wan-replication-ref", None) or {}).values()
+        ]
+        if references and replications:
+            for kind in ("include", "exclude"):
+                if (references[0].get("key-filter") or {}).get(kind):
+                    references[0]["key-filter"][kind] = ["a*", "${WORD}"]
+            block["wan-replication-ref"] = {next(iter(replications)): references[0]}
+
+
 def _settle_members(tcp_ip: Tree) -> None:
     if "member-list" in tcp_ip:
         tcp_ip["member-list"] = list(_DISTINCT[: len(tcp_ip["member-list"])])
@@ -198,6 +254,13 @@ def _settle_tls(ssl: Tree | None) -> None:
         ssl |= {"client-certificates": "required", "client-ca-file": "ca.crt"}
 
 
+_PUBLISHER: Final = {
+    "cluster-name": "${WORD}",
+    "target-endpoints": "a.example, [::1]:7000",
+    "realm": "ops",
+    "max-concurrent-invocations": 3,
+}
+_WAN: Final = "wan-server-socket-endpoint-config"
 _USER: Final = {"username": "${WORD}", "password": "${SECRET}"}
 _MEMBERS: Final = "member-server-socket-endpoint-config"
 _DISTINCT: Final = ("a", "b.c:4002", "${MISSING:d}")

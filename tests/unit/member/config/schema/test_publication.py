@@ -72,7 +72,11 @@ def test_the_examples_of_the_manual_say_the_same_and_are_right() -> None:
     for one, other in zip(in_yaml, in_xml, strict=True):
         OF_YAML.validate(yaml.safe_load(one))
         OF_XML.validate(other)
-    environment = {"OPERATOR_PASSWORD": "x"}
+    environment = {"OPERATOR_PASSWORD": "x", "LONDON_PASSWORD": "y", "TOKYO_PASSWORD": "z"}
+    (wan,) = [number for number, text in enumerate(in_yaml) if "wan-replication:" in text]
+    in_both = [parse_config(text[wan], "f", environment) for text in (in_yaml, in_xml)]
+    assert in_both[0] == in_both[1]
+    assert in_both[0].wan.replications
     first = parse_config(in_yaml[0], "f", environment)
     assert first == parse_config(in_xml[0], "f", environment)
     assert first.management is not None

@@ -21,6 +21,7 @@ from grid_member.config.xml.source import read_xml
 if TYPE_CHECKING:
     from grid_member.config.settings.setting import Setting, Value
     from grid_member.config.settings.shape import Path as SettingPath
+    from grid_member.config.settings.shape import Shape
 
 MANUAL = (Path(__file__).parents[5] / "docs" / publication.MANUAL).read_text(encoding="utf-8")
 OF_XML = xmlschema.XMLSchema10(xml_schema())
@@ -28,6 +29,8 @@ ROW = re.compile(r"^\| `([^`]+)` \| `(<[^`]+>)` \| (?:`(<[^`]+>)`|[^`|]+) \|$", 
 FORMS = {path: (usual, other) for path, usual, other in ROW.findall(MANUAL)}
 """The table of the manual: what is usually written, and what is read as well, if anything."""
 LEAVES = [setting for setting in SETTINGS if not setting.path.endswith(".[]")]
+IDENTIFIER = "<publisher-id>…</publisher-id>"
+IDENTIFIED = IDENTIFIER.replace("…", "DATA")
 LISTED = "127.0.0.1"
 """Fits every list."""
 
@@ -50,7 +53,7 @@ def value(setting: Setting) -> str:
 
 def filled(form: str, inner: str) -> str:
     """Return a form of the manual with a name and with what is inside."""
-    return form.replace('"…"', '"DATA"').replace("…", inner)
+    return form.replace('"…"', '"DATA"').replace(IDENTIFIER, IDENTIFIED).replace("…", inner)
 
 
 def document(path: str, written: str) -> str:
@@ -59,7 +62,9 @@ def document(path: str, written: str) -> str:
     while parts:
         last = parts.pop()
         if last in ("*", "[]"):
-            written = filled(FORMS[".".join(parts)][0], written)
+            # An attribute, or what is inside would stand behind an element.
+            form = FORMS[".".join(parts)][0].replace(f">{IDENTIFIER}", ' publisher-id="…">')
+            written = filled(form, written)
             parts.pop()
         else:
             written = f"<{last}>{written}</{last}>"
@@ -71,8 +76,20 @@ def one_of(path: str) -> str:
     item = settings_shape().at([*path.split("."), "*" if named(path) else "[]"])
     if item.setting is not None:
         return LISTED
-    name, leaf = next((n, below.setting) for n, below in item.below.items() if below.setting)
-    return f"<{name}>{value(leaf)}</{name}>"
+    return next(filter(None, map(_first, item.below.items())))
+
+
+def _first(named_shape: tuple[str, Shape]) -> str:
+    """Return the first setting in a section; empty: there is none without a free name."""
+    name, shape = named_shape
+    if shape.setting is not None:
+        return f"<{name}>{value(shape.setting)}</{name}>"
+    inner = next(filter(None, map(_first, shape.below.items())), "")
+    return (
+        f"<{name}>{inner}</{name}>"
+        if inner and name not in ("*", "[]") and not shape.any_name
+        else ""
+    )
 
 
 def test_the_manual_has_the_forms_of_the_table() -> None:
@@ -81,10 +98,10 @@ def test_the_manual_has_the_forms_of_the_table() -> None:
     for form in COLLECTIONS:
         if form.path not in refused:
             usual, other = FORMS[form.path]
-            assert usual.count("<") == (4 if form.wrapped else 2)
+            assert usual.count("<") == (4 if form.wrapped or IDENTIFIER in usual else 2)
             assert f"<{form.element}" in usual
             # The name of a map is no element that maps could stand in.
-            assert (other == "") == (form.path == form.element)
+            assert (other == "") == (form.path.rpartition(".")[2] == form.element)
     assert '`<port>5701</port>` is `<port port="5701"/>`' in MANUAL
     assert set(TEXTS.values()) == {"port"}
 
@@ -114,12 +131,35 @@ def test_the_forms_are_not_mixed(path: str) -> None:
     assert [p for p in problems if p.endswith("is there twice, first in line 1")]
 
 
-@pytest.mark.parametrize("path", [path for path in FORMS if named(path)])
+@pytest.mark.parametrize(
+    "path", [path for path, (usual, _) in FORMS.items() if named(path) and IDENTIFIER not in usual]
+)
 def test_a_name_may_be_an_element(path: str) -> None:
     section = path.rpartition(".")[0]
     usual = document(section, filled(FORMS[path][0], one_of(path)))
     assert f' {NAME}="DATA">' in usual
     assert parsed(usual.replace(f' {NAME}="DATA">', f"><{NAME}>DATA</{NAME}>")) == parsed(usual)
+
+
+def test_the_id_of_a_publisher_may_be_an_attribute_or_its_cluster_name() -> None:
+    section = "wan-replication.*"
+    inner = "<cluster-name>DATA</cluster-name>"
+    told = parsed(document(section, f"<batch-publisher>{IDENTIFIED}{inner}</batch-publisher>"))
+    assert told[1] == []
+    assert "wan-replication.DATA.batch-publisher.DATA.cluster-name" in map(_text, told[0])
+
+    for begin in ('<batch-publisher publisher-id="DATA">', "<batch-publisher>"):
+        written = document(section, f"{begin}{inner}</batch-publisher>")
+        assert parsed(written) == told
+        assert OF_XML.is_valid(written)
+    _, problems = parsed(document(section, "<batch-publisher/>"))
+    assert [each.partition(": ")[2] for each in problems] == [
+        "wan-replication.DATA.batch-publisher: every batch-publisher needs a publisher-id"
+    ]
+
+
+def _text(path: SettingPath) -> str:
+    return ".".join(map(str, path))
 
 
 @pytest.mark.parametrize("setting", LEAVES, ids=lambda setting: setting.path)
