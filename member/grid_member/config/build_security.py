@@ -87,6 +87,12 @@ class Realms:
             self._values.complain(read.path, message)
         return read.realm.identity
 
+    @property
+    def identities(self) -> dict[str, User]:
+        """The identities of the realms that have one."""
+        found = {name: read.realm.identity for name, read in self._by_name.items()}
+        return {name: identity for name, identity in found.items() if identity is not None}
+
     def target_identity(self, name: str, path: Path) -> User | None:
         """Return what a publisher, whose `realm` is at path, shows to its target.
 

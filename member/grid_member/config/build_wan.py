@@ -84,6 +84,9 @@ def wan_config(
         tombstone_retention_s=values.number(("wan", "tombstone-retention-seconds")),
         max_tombstones=values.number(("wan", "max-tombstones")),
         max_clock_ahead_s=values.number(("wan", "max-clock-ahead-seconds")),
+        identities=realms.identities,
+        tls=publishers.default_tls,
+        tls_problem=publishers.default_tls_problem,
     )
     if listeners.wan is not None:
         _warn_of_two_ways(values, config)
@@ -177,6 +180,25 @@ class _Publishers:
         self._listener_ssl = listener_ssl
         self._directory = directory
 
+    @property
+    def default_tls(self) -> WanTargetTlsConfig | None:
+        """What publishers speak TLS with that are added at run time."""
+        section = self._listener_ssl
+        authorities = self._authorities(section)
+        if authorities is None or not self._values.flag((*section, "enabled")):
+            return None
+        return self._target_tls(section, authorities)
+
+    @property
+    def default_tls_problem(self) -> str:
+        """Why publishers that are added at run time cannot speak TLS, empty when they can."""
+        section = self._listener_ssl
+        if self._values.flag((*section, "enabled")) and not self._values.text(
+            (*section, "ca-file")
+        ):
+            return f"{path_text(section)} has no ca-file"
+        return ""
+
     def of(self, replication: str) -> dict[str, WanPublisherConfig]:
         """Return the publishers of a replication, by id. Notes problems in found."""
         base: Path = (*_REPLICATIONS, replication, "batch-publisher")
@@ -266,19 +288,10 @@ class _Publishers:
         enabled = values.find((*section, "enabled"))
         if enabled is None:
             enabled = values.flag((*self._listener_ssl, "enabled"))
-        own = values.is_written((*section, "certificate-file"))
-        shown = section if own else self._listener_ssl
-        certificate = values.text((*shown, "certificate-file"))
-        key = values.text((*shown, "key-file"))
-        if own and key is None:
-            values.complain(section, "needs a key-file beside its certificate-file")
-        for name in () if own else ("key-file", "key-password"):
-            if values.is_written((*section, name)):
-                values.complain((*section, name), "needs a certificate-file beside it")
+        self._check_own_files(section)
         if not enabled:
             return None
-        authorities = values.text((*section, "ca-file"))
-        authorities = authorities or values.text((*self._listener_ssl, "ca-file"))
+        authorities = self._authorities(section)
         if authorities is None:
             written = section if values.is_written(section) else section[:-1]
             message = (
@@ -286,17 +299,34 @@ class _Publishers:
                 f"in {path_text(self._listener_ssl)}"
             )
             values.complain(written, message)
-        directory = self._directory
+        return self._target_tls(section, authorities or "")
+
+    def _authorities(self, section: Path) -> str | None:
+        own = self._values.text((*section, "ca-file"))
+        return own or self._values.text((*self._listener_ssl, "ca-file"))
+
+    def _check_own_files(self, section: Path) -> None:
+        values = self._values
+        own = values.is_written((*section, "certificate-file"))
+        if own and not values.is_written((*section, "key-file")):
+            values.complain(section, "needs a key-file beside its certificate-file")
+        for name in () if own else ("key-file", "key-password"):
+            if values.is_written((*section, name)):
+                values.complain((*section, name), "needs a certificate-file beside it")
+
+    def _target_tls(self, section: Path, authorities: str) -> WanTargetTlsConfig:
+        values, directory = self._values, self._directory
+        own = values.is_written((*section, "certificate-file"))
+        shown = section if own else self._listener_ssl
+        certificate = values.text((*shown, "certificate-file"))
+        key = values.text((*shown, "key-file"))
+        version = values.find((*section, "minimum-version"))
+        version = version or values.text((*self._listener_ssl, "minimum-version"))
         return WanTargetTlsConfig(
             setting=path_text(section if values.is_written(section) else self._listener_ssl),
-            ca=directory / (authorities or ""),
+            ca=directory / authorities,
             certificate=None if certificate is None else directory / certificate,
             key=None if key is None else directory / key,
             key_password=values.text((*shown, "key-password")),
-            minimum_version=self._minimum_version(section),
+            minimum_version=str(version),
         )
-
-    def _minimum_version(self, section: Path) -> str:
-        chosen = self._values.find((*section, "minimum-version"))
-        default = self._values.text((*self._listener_ssl, "minimum-version"))
-        return str(chosen or default)

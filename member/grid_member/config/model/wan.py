@@ -88,3 +88,9 @@ class WanConfig:
     tombstone_retention_s: int = 604_800
     max_tombstones: int = 1_000_000
     max_clock_ahead_s: int = 60
+    identities: Mapping[str, User] = field(default_factory=dict)
+    """What publishers that are added at run time may show, by the name of the realm."""
+    tls: WanTargetTlsConfig | None = None
+    """What publishers that are added at run time speak TLS with; None: they speak plain HTTP."""
+    tls_problem: str = ""
+    """Why no publisher can be added, empty when it can."""

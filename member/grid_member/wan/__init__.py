@@ -1,0 +1,1 @@
+"""WAN replication between clusters: the protocol, the sender and the receiver."""

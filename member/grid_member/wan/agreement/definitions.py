@@ -1,0 +1,60 @@
+"""A publisher as members tell it to each other: JSON without credentials and without files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.config.model.wan import WanPublisherConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grid_member.config.model.wan import WanConfig
+
+Document: TypeAlias = "dict[str, object]"
+_OWN: Final = frozenset({"identity", "tls"})
+"""What each member takes from its own file."""
+_NAMES: Final = tuple(each.name for each in fields(WanPublisherConfig) if each.name not in _OWN)
+
+
+def publisher_document(publisher: WanPublisherConfig) -> Document:
+    """Return what the members keep of a publisher."""
+    return {name: getattr(publisher, name) for name in _NAMES}
+
+
+def read_publisher(document: Mapping[str, object]) -> WanPublisherConfig:
+    """Return what `publisher_document` made, as JSON gives it back; without identity and TLS.
+
+    What a newer member has added is left out, and what an older one has not has its default.
+    """
+    found = {name: document[name] for name in _NAMES if name in document}
+    listed = found.pop("target_endpoints", [])
+    endpoints = tuple((str(host), int(port)) for host, port in listed)  # type: ignore[attr-defined]
+    return WanPublisherConfig(**found, target_endpoints=endpoints)  # type: ignore[arg-type]
+
+
+def with_credentials(publisher: WanPublisherConfig, own: WanConfig) -> WanPublisherConfig:
+    """Return a publisher with what this member shows to the target, as far as its file has it."""
+    for replication in own.replications.values():
+        declared = replication.publishers.get(publisher.publisher_id)
+        if declared is not None and publisher_document(declared) == publisher_document(publisher):
+            return declared
+    return replace(publisher, identity=own.identities.get(publisher.realm or ""), tls=own.tls)
+
+
+def credentials_problem(publisher: WanPublisherConfig, own: WanConfig) -> str | None:
+    """Return why this member cannot send for a publisher that is added, None when it can."""
+    if own.tls_problem:
+        return own.tls_problem
+    if publisher.realm is not None and publisher.realm not in own.identities:
+        return f"realm {publisher.realm} is not in security.realms or has no identity"
+    if publisher.realm is None and (own.tls is None or own.tls.certificate is None):
+        return "properties.realm is missing, and there is no certificate to be shown"
+    return None
+
+
+def packed(document: object) -> bytes:
+    """Return a document as bytes, the same for the same content."""
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
