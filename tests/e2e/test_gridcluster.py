@@ -56,7 +56,7 @@ def test_the_example_becomes_ready(
     status = grid.cluster()["status"]
     assert status["readyMembers"] == 1
     assert status["clusterState"].lower() == "active"
-    assert status["clusterVersion"] == "0.1"
+    assert status["clusterVersion"] == "0.2"
     (member,) = status["members"]
     assert member["pod"] == "demo-0"
     assert member["ready"] is True

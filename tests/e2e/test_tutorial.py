@@ -54,7 +54,7 @@ def terminal(
 ) -> Iterator[Terminal]:
     """A shell in the checkout that finds kubectl and helm, and by them the cluster."""
     home = tmp_path_factory.mktemp("home")
-    assert (images.member, images.operator) == ("grid-member:0.1.0", "grid-operator:0.1.0")
+    assert (images.member, images.operator) == ("grid-member:0.2.0", "grid-operator:0.2.0")
     environment = {
         "HOME": str(home),
         "PATH": f"{_programs(home / 'bin', kube)}:{os.environ['PATH']}",

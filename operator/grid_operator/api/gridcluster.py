@@ -37,7 +37,7 @@ from grid_operator.api.security import LicenseSpec, SecuritySpec, TlsSpec
 from grid_operator.api.status import GridClusterStatus
 from grid_operator.api.structures import MapSpec, QueueSpec
 
-DEFAULT_IMAGE: Final = "grid-member:0.1.0"
+DEFAULT_IMAGE: Final = "grid-member:0.2.0"
 MAX_SIZE: Final = 9
 """Members that one cluster may have in this version."""
 DRAIN_S: Final = 5

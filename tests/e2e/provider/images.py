@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 BUILD_TIMEOUT_S: Final = 900.0
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.2.0"
 BASE_IMAGE_VARIABLE: Final = "GRID_E2E_BASE_IMAGE"
 GO_IMAGE_VARIABLE: Final = "GRID_E2E_GO_IMAGE"
 PUBLIC_REGISTRY: Final = "docker.io/library"

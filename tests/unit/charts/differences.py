@@ -81,8 +81,8 @@ def _labels(objects: Objects, case: Case) -> None:
         # A claim outlives its GridCluster: the operator describes it no further.
         found["metadata"]["labels"] |= {
             PART_OF_LABEL: "grid",
-            VERSION_LABEL: "0.1.0",
-            "helm.sh/chart": "grid-0.1.0",
+            VERSION_LABEL: "0.2.0",
+            "helm.sh/chart": "grid-0.2.0",
         }
     for labels in _every_label(objects):
         labels[MANAGED_BY_LABEL] = "Helm"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 @pytest.fixture

@@ -181,12 +181,12 @@ def test_wrong_values_are_refused_by_name(
 @pytest.mark.parametrize(
     ("values", "image"),
     [
-        ({}, "grid-member:0.1.0"),
+        ({}, "grid-member:0.2.0"),
         ({"image": "other.example/x:2"}, "other.example/x:2"),
         ({"image": {"registry": "r.example/a/", "tag": "2"}}, "r.example/a/grid-member:2"),
         (
             {"global": {"imageRegistry": "g.example"}, "image": {"registry": "r.example"}},
-            "g.example/grid-member:0.1.0",
+            "g.example/grid-member:0.2.0",
         ),
     ],
     ids=["default", "one-string", "registry-and-tag", "global-wins"],

@@ -103,7 +103,7 @@ def test_every_pod_is_restricted_and_runs_the_members_image(grid_chart: Helm, va
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert container["image"] == "grid-member:0.1.0"
+        assert container["image"] == "grid-member:0.2.0"
         assert "command" not in container
         mounted = {mount["name"] for mount in container.get("volumeMounts", ())}
         assert mounted == {volume["name"] for volume in pod.get("volumes", ())}

@@ -259,7 +259,7 @@ def test_a_changed_configuration_replaces_the_pods_and_a_chart_does_not(grid_cha
     after = pod_of(grid_chart.objects({**THREE, "logging": {"level": "Debug"}}))["metadata"]
 
     assert before != after
-    assert "0.1.0" not in str(before)
+    assert "0.2.0" not in str(before)
 
 
 def test_the_monitor_finds_the_members(grid_chart: Helm) -> None:

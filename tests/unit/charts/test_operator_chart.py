@@ -30,9 +30,9 @@ RELEASE_LABELS = {
     "app.kubernetes.io/name": "grid-operator",
     "app.kubernetes.io/instance": "grid-operator",
     "app.kubernetes.io/part-of": "grid",
-    "app.kubernetes.io/version": "0.1.0",
+    "app.kubernetes.io/version": "0.2.0",
     "app.kubernetes.io/managed-by": "Helm",
-    "helm.sh/chart": "grid-operator-0.1.0",
+    "helm.sh/chart": "grid-operator-0.2.0",
 }
 
 
@@ -163,7 +163,7 @@ def test_everywhere_the_operator_has_a_cluster_role_and_its_lease(operator_chart
 @pytest.mark.parametrize(
     ("values", "image"),
     [
-        ({}, "grid-operator:0.1.0"),
+        ({}, "grid-operator:0.2.0"),
         ({"image": "other.example/x:2"}, "other.example/x:2"),
         ({"image": {"registry": "r.example/a/", "tag": "2"}}, "r.example/a/grid-operator:2"),
         (
@@ -172,7 +172,7 @@ def test_everywhere_the_operator_has_a_cluster_role_and_its_lease(operator_chart
         ),
         (
             {"global": {"imageRegistry": "g.example"}, "image": {"registry": "r.example"}},
-            "g.example/grid-operator:0.1.0",
+            "g.example/grid-operator:0.2.0",
         ),
     ],
     ids=["default", "one-string", "registry-and-tag", "digest-wins", "global-wins"],

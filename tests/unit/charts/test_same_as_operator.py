@@ -106,7 +106,7 @@ def expected(case: Case) -> tuple[Objects, set[str]]:
 
 def of_chart(chart: Helm, spec: Spec, *, management: bool) -> Objects:
     values = {"mode": "StatefulSet", **as_values(spec)}
-    values.setdefault("image", "grid-member:0.1.0")
+    values.setdefault("image", "grid-member:0.2.0")
     if management:
         values["management"] = {"enabled": True, "existingSecret": MANAGEMENT_SECRET}
     # The schema takes most of the time and knows no modes: other tests hold specs against it.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VIEW = MemberView(
     uuid="0d8f9f9e-0f6a-4b7c-8a55-2f4ac8e6a111",
     address="10.244.0.7:5701",
-    version="0.1.0",
+    version="0.2.0",
     cluster_version="0.1",
     node_state="ACTIVE",
     cluster_state="ACTIVE",

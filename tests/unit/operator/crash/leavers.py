@@ -225,7 +225,7 @@ class Leavers:
     def _cluster(self, member: Leaver) -> web.Response:
         if not member.counts:
             return web.Response(status=503, headers={"X-Grid-Error": "parked"})
-        own = {"uuid": f"u{member.ordinal}", "address": "a:1", "memberVersion": "0.1.0"}
+        own = {"uuid": f"u{member.ordinal}", "address": "a:1", "memberVersion": "0.2.0"}
         return web.json_response({"members": [{**own, "localMember": True}]})
 
     def _version(self, _: Leaver) -> web.Response:

@@ -115,7 +115,7 @@ async def test_what_somebody_changes_in_an_admitted_field_is_drift() -> None:
         await operator.settle(1)
         assert operator.kube.condition("ChildrenMatch")["reason"] == "Admitted"
 
-    assert image(operator.kube) == f"{MIRROR}grid-member:0.1.0"
+    assert image(operator.kube) == f"{MIRROR}grid-member:0.2.0"
     assert operator.told("DriftReverted") == [IMAGE]
     assert len(operator.told("Admitted")) == 1
     assert await operator.writes() == []
@@ -139,7 +139,7 @@ async def test_when_the_policy_goes_away_the_field_heals_once() -> None:
     operator.now_s += PROBE_PERIOD_S
     await operator.settle(12)
 
-    assert image(operator.kube) == "grid-member:0.1.0"
+    assert image(operator.kube) == "grid-member:0.2.0"
     assert operator.kube.condition("ChildrenMatch")["status"] == "True"
     assert "admitted" not in operator.kube.get("GridCluster")["status"]
     assert operator.kube.condition("Ready")["status"] == "True"

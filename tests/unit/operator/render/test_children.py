@@ -110,9 +110,9 @@ DIGEST = f"sha256:{'0' * 64}"
 @pytest.mark.parametrize(
     ("image", "version"),
     [
-        ("grid-member:0.1.0", "0.1.0"),
+        ("grid-member:0.2.0", "0.2.0"),
         ("registry.example:5000/a/grid-member:0.2.0-rc.1", "0.2.0-rc.1"),
-        (f"grid-member:0.1.0@{DIGEST}", "0.1.0"),
+        (f"grid-member:0.2.0@{DIGEST}", "0.2.0"),
         (f"grid-member@{DIGEST}", None),
         ("registry.example:5000/grid-member", None),
         ("grid-member", None),

@@ -30,7 +30,7 @@ WRONG_NAMES = (
 )
 UNCHANGED = (
     call("POST", f"{CLUSTER}/state", document('{"status":"success","state":"active"}'), b"dev&"),
-    call("GET", f"{CLUSTER}/version", document('{"status":"success","version":"0.1"}')),
+    call("GET", f"{CLUSTER}/version", document('{"status":"success","version":"0.2"}')),
     call("GET", f"{CLUSTER}/operations", document("[]")),
     call("GET", f"{REST}/license", MISSING),
     call("GET", f"{REST}/log-level", document('{"logLevel":null}')),

@@ -111,11 +111,11 @@ VERSIONS: tuple[Row, ...] = (
         "interface §Management 5; interface §Versioning 3; interface §Version document 1; "
         "interface §Version document 2; answers §3 6",
         *(
-            call(method, VERSION, document('{"status":"success","version":"0.1"}'), body)
+            call(method, VERSION, document('{"status":"success","version":"0.2"}'), body)
             for method, body in (
-                ("POST", b"dev&&0.1"),
-                ("PUT", b"dev&pw&0.1.7"),
-                ("POST", b"dev&&0%2E1-SNAPSHOT"),
+                ("POST", b"dev&&0.2"),
+                ("PUT", b"dev&pw&0.2.7"),
+                ("POST", b"dev&&0%2E2-SNAPSHOT"),
             )
         ),
         *UNCHANGED,
@@ -132,17 +132,17 @@ VERSIONS: tuple[Row, ...] = (
         call(
             "POST",
             VERSION,
-            failure(409, "the cluster version cannot go back from 0.1 to 0.0"),
-            b"dev&&0.0",
+            failure(409, "the cluster version cannot go back from 0.2 to 0.1"),
+            b"dev&&0.1",
         ),
         *(
             call(
                 "POST",
                 VERSION,
-                failure(409, f"members of version 0.1 cannot run a cluster of version {version}"),
+                failure(409, f"members of version 0.2 cannot run a cluster of version {version}"),
                 b"dev&&" + version.encode(),
             )
-            for version in ("0.2", "1.0", "127.127")
+            for version in ("0.3", "1.0", "127.127")
         ),
         *UNCHANGED,
     ),
@@ -158,7 +158,7 @@ MEMBERS: tuple[Row, ...] = (
                 matching(
                     r'\{"status":"success","response":'
                     rf'"\[Member \[{ADDRESS}\]:[0-9]+ - {UUID} this\]'
-                    r'\\n0\.1\.0\\n[0-9]+\.[0-9]+\.[0-9]+[^"]*"\}'
+                    r'\\n0\.2\.0\\n[0-9]+\.[0-9]+\.[0-9]+[^"]*"\}'
                 ),
                 b"dev&",
             )

@@ -29,7 +29,7 @@ from tests.unit.member.conformance.targets import CLUSTER, STATE
 HEALTH = "/grid/health"
 SHUTDOWN = f"{CLUSTER}/memberShutdown"
 ACTIVE = document('{"status":"success","state":"active"}')
-VERSION = document('{"status":"success","version":"0.1"}')
+VERSION = document('{"status":"success","version":"0.2"}')
 INSTANCE = document('{"name":"tester"}')
 WHOLE = (
     '{"nodeState":"ACTIVE","clusterState":"ACTIVE","clusterSafe":true,'
@@ -37,7 +37,7 @@ WHOLE = (
 )
 MEMBERS = matching(
     r'\{"members":\[\{"address":"127\.0\.0\.1:[0-9]+","liteMember":false,"localMember":true,'
-    r'"uuid":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}","memberVersion":"0\.1\.0"\}\],'
+    r'"uuid":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}","memberVersion":"0\.2\.0"\}\],'
     r'"connectionCount":[0-9]+,"allConnectionCount":[0-9]+\}'
 )
 UNAUTHENTICATED = failure(403, "unauthenticated")

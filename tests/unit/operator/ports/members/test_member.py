@@ -31,8 +31,8 @@ DOCUMENTS: dict[str, object] = {
     },
     "/grid/rest/cluster": {
         "members": [
-            {"address": "b:5701", "localMember": False, "uuid": "other", "memberVersion": "0.1.0"},
-            {"address": "a:5701", "localMember": True, "uuid": "mine", "memberVersion": "0.1.0"},
+            {"address": "b:5701", "localMember": False, "uuid": "other", "memberVersion": "0.2.0"},
+            {"address": "a:5701", "localMember": True, "uuid": "mine", "memberVersion": "0.2.0"},
         ]
     },
     "/grid/rest/management/cluster/version": {"status": "success", "version": "0.1"},
@@ -90,7 +90,7 @@ async def test_a_healthy_member_gives_a_view_and_gets_credentials() -> None:
     assert view == MemberView(
         uuid="mine",
         address="a:5701",
-        version="0.1.0",
+        version="0.2.0",
         cluster_version="0.1",
         node_state="ACTIVE",
         cluster_state="ACTIVE",
