@@ -72,6 +72,10 @@ def _management(
     return _rest(POST, where, group, does=does, parameters=parameters)
 
 
+def _wan(name: str, parameters: int, does: str) -> Route:
+    return _rest(POST, f"wan/{name}", WAN, does=does, parameters=parameters)
+
+
 def _cp(methods: tuple[str, ...], path: str, does: str, *groups: EndpointGroup) -> Route:
     count = None if methods is GET else 2
     where = f"cp-subsystem/{path}"
@@ -131,15 +135,17 @@ ROUTES: Final[tuple[Route, ...]] = (
     _rest(GET, "config/tcp-ip/member-list", READ, does="member_list_get"),
     _rest(POST, "config/tcp-ip/member-list", WRITE, does="member_list_set", parameters=3),
     # WAN
-    _rest(POST, "wan/clearWanQueues", WAN, parameters=4),
-    _rest(POST, "wan/pausePublisher", WAN, parameters=4),
-    _rest(POST, "wan/resumePublisher", WAN, parameters=4),
-    _rest(POST, "wan/stopPublisher", WAN, parameters=4),
-    _rest(POST, "wan/sync/map", WAN, parameters=5),
-    _rest(POST, "wan/sync/allmaps", WAN, parameters=4),
-    _rest(POST, "wan/consistencyCheck/map", WAN, parameters=5),
-    _rest(POST, "wan/addWanConfig", WAN, parameters=3),
-    _rest(GET, "wan/sync/progress/{uuid}", WAN),
+    _wan("clearWanQueues", 4, "wan_clear_queues"),
+    _wan("pausePublisher", 4, "wan_pause_publisher"),
+    _wan("resumePublisher", 4, "wan_resume_publisher"),
+    _wan("stopPublisher", 4, "wan_stop_publisher"),
+    _wan("sync/map", 5, "wan_sync_map"),
+    _wan("sync/allmaps", 4, "wan_sync_all_maps"),
+    _wan("consistencyCheck/map", 5, "wan_check_map"),
+    _wan("addWanConfig", 3, "wan_add_config"),
+    _wan("removeWanConfig", 4, "wan_remove_config"),
+    _rest(GET, "wan/sync/progress/{uuid}", WAN, does="wan_sync_progress"),
+    _rest(GET, "wan/status", WAN, does="wan_status"),
     # CP
     _cp(GET, "groups", "cp_groups"),
     _cp(GET, "groups/{name}", "cp_group"),
@@ -157,8 +163,6 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 def unavailable(row: Route) -> str:
     """Return why a row without an operation cannot do its work."""
-    if row.groups == {WAN}:
-        return "wan-replication is not configured"
     return f"{row.path} is not available in this version"
 
 

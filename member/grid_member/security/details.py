@@ -14,6 +14,7 @@ from grid_member.cluster.cp.subsystem import DEFAULT_GROUP, METADATA
 from grid_member.cluster.values.versions import parse_version
 from grid_member.engine.api import ClusterState
 from grid_member.telemetry.levels import LEVELS
+from grid_member.wan.agreement.added_json import AddedJsonError, read_added
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 _STATES: Final = frozenset(state.value for state in ClusterState)
 _SHOWN_PARAMETERS: Final = 2
 """The parameter that is told; those before are the credentials."""
+_WAN_OPERATIONS: Final = frozenset(
+    {
+        *("wan_clear_queues", "wan_pause_publisher", "wan_resume_publisher"),
+        *("wan_stop_publisher", "wan_remove_config"),
+        *("wan_sync_map", "wan_sync_all_maps", "wan_check_map"),
+    }
+)
+_WAN_DETAILS: Final = ("replication", "publisher", "map")
+"""What their parameters behind the credentials are; names of the configuration, as they came."""
 _MAP_OPERATIONS: Final = frozenset({"map_put", "map_remove", "map_clear"})
 
 
@@ -34,6 +44,11 @@ def details(
         names: what the braces of its path stand for.
         parameters: those of its body, the credentials first.
     """
+    if operation in _WAN_OPERATIONS:
+        named = zip(_WAN_DETAILS, parameters[_SHOWN_PARAMETERS:], strict=False)
+        return {name: value for name, value in named if value}
+    if operation == "wan_add_config" and len(parameters) > _SHOWN_PARAMETERS:
+        return _replication(parameters[_SHOWN_PARAMETERS])
     if operation in _MAP_OPERATIONS:
         return {"map": names["name"]}
     if operation in _NAMES:
@@ -45,6 +60,16 @@ def details(
     else:
         return {}
     return {} if value is None else {name: value}
+
+
+def _replication(text: str) -> dict[str, str]:
+    """Return what publishers are added to; the rest of the JSON is not told."""
+    try:
+        added = read_added(text)
+    except AddedJsonError:
+        return {}
+    ids = ",".join(each.publisher_id for each in added.publishers)
+    return {"replication": added.name, "publisher": ids}
 
 
 def _state(text: str) -> str | None:

@@ -13,6 +13,7 @@ from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.engine import open_engine
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.telemetry.measurements import Measurements
+from grid_member.wan.agreement.part import make_wan
 
 if TYPE_CHECKING:
     from grid_member.config import Config, MemberConfig
@@ -56,6 +57,7 @@ def make_member(config: Config, name: str, version: str) -> Member:
     )
     if membership is not None and waiting is not None:
         extend_management(member, membership, waiting)
+    member.management.wan = make_wan(member, engine, membership)
     member.management.persistence = make_persistence(
         model,
         engine,

@@ -67,6 +67,16 @@ class ManagedMember(Protocol):
         """Return the members in join order."""
 
 
+class WanPart(Protocol):
+    """The part of the member that replicates maps to other clusters."""
+
+    def begin(self) -> None:
+        """Go on from now on: the member has joined."""
+
+    async def close(self) -> None:
+        """Stop."""
+
+
 class Management:
     """The management side of one member. All of it belongs to one event loop."""
 
@@ -111,6 +121,8 @@ class Management:
         """What goes on in the CP subsystem of several members."""
         self.departing: MemberDeparture | None = None
         """How the member leaves for good; None: it is alone."""
+        self.wan: WanPart | None = None
+        """WAN replication; None where a program has a member without it."""
         self.changing = False
         """Whether a change of the cluster's state or version is under way."""
 

@@ -149,6 +149,8 @@ class Member:
             return
         if self.phase is Phase.STARTING:
             self.phase = Phase.RUNNING
+        if self.management.wan is not None:
+            self.management.wan.begin()
 
     async def _join(self, membership: Membership) -> bool:
         following = MembershipFollower(self.management, membership)
@@ -182,6 +184,8 @@ class Member:
 
     async def stop(self) -> None:
         """Get off the list of the members, then stop the engine."""
+        if self.management.wan is not None:
+            await self.management.wan.close()
         if self.membership is None:
             await self.engine.stop()
             return

@@ -101,6 +101,22 @@ MemberListSetDocument = TypedDict(
 MemberListSetDocument.__doc__ = "The new addresses of the TCP/IP join."
 
 
+class WanDoneDocument(TypedDict):
+    """What a WAN call did."""
+
+    status: str
+    message: str
+
+
+class WanAddedDocument(TypedDict):
+    """Which publishers were added, and which exist already."""
+
+    status: str
+    message: str
+    addedPublisherIds: list[str]
+    ignoredPublisherIds: list[str]
+
+
 class WanSyncDocument(TypedDict):
     """A synchronisation that has begun; its progress is found by the UUID."""
 

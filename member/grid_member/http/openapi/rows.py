@@ -16,6 +16,7 @@ from grid_member.cluster.management.usage import UsageDocument
 from grid_member.cluster.membership.member_table import HealthDocument
 from grid_member.cluster.values.operations import OperationDocument
 from grid_member.http.openapi import answer_types
+from grid_member.wan.agreement.calls import WanStatusDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,11 +92,15 @@ _TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
 _CONFIG: Final = answer_types.ConfigDocument
 _PUBLISHER: Final = (("replication", "r"), ("publisher", "p"))
 _MAP: Final = ("map", "default")
+_WAN_JSON: Final = (
+    "wanConfig",
+    '{"name":"r","batchPublishers":[{"clusterName":"c","targetEndpoints":"t"}]}',
+)
 _MISSING: Final = AnswerDescription("What is named does not exist.", answer_types.Failure)
 
 
 def _wan_row(
-    summary: str, *parameters: tuple[str, str], kind: object = answer_types.Success
+    summary: str, *parameters: tuple[str, str], kind: object = answer_types.WanDoneDocument
 ) -> OperationDescription:
     return _management_row(summary, kind, *parameters, more={404: _MISSING})
 
@@ -257,7 +262,13 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", "wan/consistencyCheck/map"): _wan_row(
         "Check whether a map is the same", *_PUBLISHER, _MAP, kind=answer_types.WanSyncDocument
     ),
-    ("POST", "wan/addWanConfig"): _wan_row("Add a WAN replication", ("wanConfig", "{}")),
+    ("POST", "wan/addWanConfig"): _management_row(
+        "Add publishers of a WAN replication", answer_types.WanAddedDocument, _WAN_JSON
+    ),
+    ("POST", "wan/removeWanConfig"): _wan_row("Remove a publisher", *_PUBLISHER),
+    ("GET", "wan/status"): _read_row(
+        "What is known of WAN replication", WanStatusDocument, {409: CONFLICT}
+    ),
     ("GET", "wan/sync/progress/{uuid}"): _read_row(
         "How far a synchronisation is",
         answer_types.WanProgressDocument,

@@ -13,13 +13,14 @@ from grid_member.http.routes import (
     information,
     management,
     persistence,
+    wan,
 )
 from grid_member.http.table import ROUTES
 
 if TYPE_CHECKING:
     from grid_member.http.routes.calls import Operation
 
-_MODULES: Final = (configuration, cp, data, health, information, management, persistence)
+_MODULES: Final = (configuration, cp, data, health, information, management, persistence, wan)
 _NAMES: Final = frozenset(row.operation for row in ROUTES)
 HANDLERS: Final[dict[str, Operation]] = {
     name: function

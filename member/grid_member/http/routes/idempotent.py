@@ -41,6 +41,10 @@ STARTS: Final = frozenset({"force_start", "partial_start"})
 LEAVES: Final = "member_shutdown"
 READ_ONLY: Final = frozenset({"cluster_state", "nodes"})
 """The operations that have body parameters and change nothing."""
+PER_MEMBER: Final = frozenset(
+    {"wan_clear_queues", "wan_pause_publisher", "wan_resume_publisher", "wan_stop_publisher"}
+)
+"""The operations that change this member alone; the key of one is not that of another member."""
 KEY_LOCK: Final = "key-"
 KEY_PATIENCE_S: Final = 120.0
 """How long a call waits for another member that carries out a call with its key."""
@@ -101,6 +105,8 @@ def fingerprint(call: HttpCall) -> str:
     if _leaving(call):
         # Another member that is asked with the same key is not to leave as well.
         asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", _identity_of(call.member))])
+    if call.route.operation in PER_MEMBER:
+        asked.append([("member", _identity_of(call.member))])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 

@@ -21,7 +21,9 @@ _NAMES: Final = tuple(each.name for each in fields(WanPublisherConfig) if each.n
 
 def publisher_document(publisher: WanPublisherConfig) -> Document:
     """Return what the members keep of a publisher."""
-    return {name: getattr(publisher, name) for name in _NAMES}
+    document = {name: getattr(publisher, name) for name in _NAMES}
+    # As JSON gives it back, so that documents of one content are equal.
+    return document | {"target_endpoints": [list(each) for each in publisher.target_endpoints]}
 
 
 def read_publisher(document: Mapping[str, object]) -> WanPublisherConfig:

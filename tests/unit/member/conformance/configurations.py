@@ -89,6 +89,8 @@ grid:
             users:
               - username: op
                 password: s3cret
+      - name: to-london
+        identity: {{username-password: {{username: tokyo, password: shown}}}}
       - name: members
         authentication: {{simple: {{users: [{{username: ada, password: "p&w:\u00fc+%"}}]}}}}
   map:
@@ -153,6 +155,9 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
             <user username="op" password="s3cret"/>
           </simple>
         </authentication>
+      </realm>
+      <realm name="to-london">
+        <identity><username-password username="tokyo" password="shown"/></identity>
       </realm>
       <realm name="members">
         <authentication>

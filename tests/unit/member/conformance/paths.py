@@ -16,6 +16,7 @@ from tests.unit.member.conformance.language import (
 from tests.unit.member.conformance.targets import CLUSTER
 
 WAN = "wan-replication is not configured"
+WAN_ROOT = "/grid/rest/wan"
 CP_ROOT = "/grid/rest/cp-subsystem"
 
 
@@ -43,7 +44,7 @@ def later(reference: str, methods: str, path: str, group: str, parameters: int =
 
 
 def wan(reference: str, name: str, parameters: int) -> Path:
-    path = f"/grid/rest/wan/{name}"
+    path = f"{WAN_ROOT}/{name}"
     return Path(
         f"{reference}; interface §Groups 5; answers §3 15",
         "POST PUT",
@@ -134,7 +135,10 @@ PATHS: tuple[Path, ...] = (
     wan("interface §WAN 5", "sync/map", 5),
     wan("interface §WAN 6", "sync/allmaps", 4),
     wan("interface §WAN 7", "consistencyCheck/map", 5),
-    wan("interface §WAN 8", "addWanConfig", 3),
+    # It may be the first call about WAN replication.
+    here("interface §WAN 8; interface §Groups 5", "POST PUT", f"{WAN_ROOT}/addWanConfig", "WAN", 3),
+    wan("answers §3 15", "removeWanConfig", 4),
+    Path("answers §3 15", "GET HEAD", f"{WAN_ROOT}/status", ("WAN",), missing=WAN),
     Path(
         "interface §WAN 9; interface §WAN progress 1; answers §3 15; answers §3 17",
         "GET HEAD",

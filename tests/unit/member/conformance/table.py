@@ -18,6 +18,7 @@ from tests.unit.member.conformance.rows import (
     rows_queues,
     rows_security,
     rows_transport,
+    rows_wan,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ TABLE: tuple[Row, ...] = (
     *rows_persistence.ROWS,
     *rows_security.ROWS,
     *rows_openapi.ROWS,
+    *rows_wan.ROWS,
     *rows_bad_input.ROWS,
     *paths.ROWS,
 )

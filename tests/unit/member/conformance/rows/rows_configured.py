@@ -186,7 +186,7 @@ CHANGES: tuple[Row, ...] = (
                 *(b"dev&&", b"dev&&%zz", b"dev&&\xff", b"dev&&" + HUGE, b"dev&&%00"),
                 config("grid: {map: {good: {}, bad: {time-to-live-seconds: -1}}}"),
                 config("grid: {map: {good: {}, ba: {unknown: 1}}}"),
-                config("grid: {map: {good: {}}, wan-replication: {a: {}}}"),
+                config("grid: {map: {good: {}}, queue: {q: {wan-replication-ref: a}}}"),
                 config("grid: {map: {good: {}, 'exac*': {}, '*act': {}}}"),
                 config("map: {good: {}}"),
                 config("<grid><map name='good'/></grid>"),

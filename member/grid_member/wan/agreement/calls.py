@@ -1,0 +1,288 @@
+"""What the WAN calls of the interface change and show."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from grid_member.cluster.values.system_store import Put
+from grid_member.config.build_wan import MAX_PUBLISHERS, MAX_REPLICATIONS
+from grid_member.engine.state.operations import WanAgree, WanDropQueue, WanMemberState
+from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.wan.agreement.definitions import (
+    credentials_problem,
+    packed,
+    publisher_document,
+    read_publisher,
+)
+from grid_member.wan.agreement.sections import definition_digest
+from grid_member.wan.agreement.store import name_key, removed_put, state_put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.cluster.values.system_store import Begin
+    from grid_member.config.model.member import MemberConfig
+    from grid_member.config.model.wan import WanConfig
+    from grid_member.wan.agreement.added_json import AddedReplication
+    from grid_member.wan.agreement.keeper import WanKeeper
+    from grid_member.wan.agreement.sections import Publishers, Section, Union
+
+_ADDED: Final = "wan"
+"""The key of publishers that other members are asked about."""
+
+
+class WanUnknownError(Exception):
+    """What a call names is not configured; the message says what is."""
+
+
+class WanConflictError(Exception):
+    """The present state does not allow the call; the message says why."""
+
+
+class WanUnavailableError(Exception):
+    """The call can be carried out later; the message says why."""
+
+
+class MemberStateDocument(TypedDict):
+    """What one member does for a publisher."""
+
+    uuid: str
+    state: str
+    queued: int
+
+
+class QueuedDocument(TypedDict):
+    """How many keys wait for a publisher."""
+
+    own: int
+    all: int
+
+
+class WanPublisherDocument(TypedDict):
+    """A publisher in the status."""
+
+    publisherId: str
+    clusterName: str
+    members: list[MemberStateDocument]
+    queued: QueuedDocument
+    needsSync: list[str]
+
+
+class WanReplicationDocument(TypedDict):
+    """A replication in the status."""
+
+    name: str
+    publishers: list[WanPublisherDocument]
+
+
+class WanStatusDocument(TypedDict):
+    """What `wan/status` shows."""
+
+    status: str
+    replications: list[WanReplicationDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What an `addWanConfig` adds, and which publishers exist already."""
+
+    changes: tuple[Put | Begin, ...]
+    question: bytes
+    """What the other members are asked about; empty: nothing is added."""
+    added_ids: tuple[str, ...]
+    ignored_ids: tuple[str, ...]
+
+
+class WanCalls:
+    """The calls as one member carries them out."""
+
+    def __init__(self, keeper: WanKeeper, config: Callable[[], MemberConfig]) -> None:
+        self.keeper = keeper
+        self._config = config
+
+    @property
+    def _section(self) -> Section | None:
+        agreed = self.keeper.stored.config
+        return None if agreed is None else agreed.section
+
+    def publisher(self, replication: str, publisher: str) -> PublisherName:
+        """Return the publisher that a call names; an empty id is the only one.
+
+        Raises:
+            WanUnknownError: there is none, or several and no id.
+            WanUnavailableError: the members have not agreed yet.
+        """
+        section = self._section
+        if section is None:
+            raise WanUnavailableError("the members have not agreed on WAN replication yet")
+        publishers = section.replications.get(replication)
+        if publishers is None:
+            raise WanUnknownError(f"no wan-replication is called {replication}")
+        if not publisher and len(publishers) > 1:
+            names = ", ".join(sorted(publishers))
+            message = f"wan-replication {replication} has the publishers {names}: name one"
+            raise WanUnknownError(message)
+        name = publisher or next(iter(publishers), "")
+        if name not in publishers:
+            message = f"wan-replication {replication} has no publisher {publisher}".rstrip()
+            raise WanUnknownError(message)
+        return PublisherName(replication, name)
+
+    def check_map(self, replication: str, name: str) -> None:
+        """Look whether a map is replicated by a replication.
+
+        Raises:
+            WanUnknownError: no configuration matches the name.
+            WanConflictError: maps of this name are not replicated by it.
+        """
+        from_file = self.keeper.own_map(name)
+        if from_file is None:
+            raise WanUnknownError(f"no map configuration matches {name}")
+        reference = from_file.wan
+        if reference is None or reference.replication != replication:
+            raise WanConflictError(f"map {name} has no wan-replication-ref to {replication}")
+
+    def state_changes(
+        self, publisher: PublisherName, state: PublisherState
+    ) -> tuple[Put | Begin, ...]:
+        """Return what makes this member do something else for a publisher, in every shard."""
+        own = self.keeper.own_uuid
+        operation = WanMemberState(publisher, uuid.UUID(own).bytes, state)
+        shards = self.keeper.shards
+        return (
+            state_put(publisher, own, state),
+            lambda done: shards.propose(operation, done),
+        )
+
+    def clear(self, publisher: PublisherName) -> Begin:
+        """Return what drops the queues of this member for a publisher."""
+        operation = WanDropQueue(publisher, uuid.UUID(self.keeper.own_uuid).bytes)
+        return lambda done: self.keeper.shards.propose(operation, done)
+
+    def add(self, wanted: AddedReplication) -> Addition:
+        """Return what adds publishers; to be called under the lock.
+
+        Raises:
+            WanConflictError: there would be too many, or this member cannot send for one.
+            WanUnavailableError: a member has not declared its configuration yet.
+        """
+        stored = self.keeper.stored
+        section = self._section
+        present = {} if section is None else section.replications
+        there = present.get(wanted.name, {})
+        new = {
+            each.publisher_id: publisher_document(each)
+            for each in wanted.publishers
+            if each.publisher_id not in there
+        }
+        ignored = tuple(p.publisher_id for p in wanted.publishers if p.publisher_id in there)
+        if not new:
+            return Addition((), b"", (), ignored)
+        if len({*present, wanted.name}) > MAX_REPLICATIONS:
+            raise WanConflictError(f"nothing is added: there are {MAX_REPLICATIONS} replications")
+        if len(there) + len(new) > MAX_PUBLISHERS:
+            raise WanConflictError(
+                f"nothing is added: wan-replication {wanted.name} would have more than "
+                f"{MAX_PUBLISHERS} publishers"
+            )
+        added: Publishers = {wanted.name: new}
+        names = [PublisherName(wanted.name, each) for each in new]
+        removed = {name: digest for name, digest in stored.removed().items() if name not in names}
+        marks = [removed_put(name, None) for name in names if name in stored.removed()]
+        kept = [publishers for _, publishers in stored.added()]
+        union = self.keeper.union([*kept, added], removed)
+        changes = (stored.added_put(added), *marks, *self._agreement(union))
+        return Addition(changes, packed({_ADDED: added}), tuple(new), ignored)
+
+    def remove(self, publisher: PublisherName) -> tuple[Put | Begin, ...]:
+        """Return what removes a publisher; to be called under the lock.
+
+        Raises:
+            WanUnavailableError: a member has not declared its configuration yet.
+        """
+        stored = self.keeper.stored
+        section = self._section
+        present = {} if section is None else section.replications
+        definition = present.get(publisher.replication, {}).get(publisher.publisher, {})
+        puts: list[Put] = []
+        kept: list[Publishers] = []
+        for key, replications in stored.added():
+            here = replications.get(publisher.replication, {})
+            if here.pop(publisher.publisher, None) is not None:
+                left = {name: found for name, found in replications.items() if found}
+                puts.append(Put(key, packed(left) if left else None))
+            kept.append(replications)
+        digest = definition_digest(definition)
+        removed = stored.removed() | {publisher: digest}
+        union = self.keeper.union(kept, removed)
+        puts += [removed_put(publisher, digest), *stored.forgetting_puts(publisher)]
+        return (*puts, *self._agreement(union))
+
+    def _agreement(self, union: Union | None) -> tuple[Put | Begin, ...]:
+        if union is None:
+            raise WanUnavailableError("a member has not declared its configuration yet")
+        change = self.keeper.change(union)
+        shards = self.keeper.shards
+        return (*change.puts, lambda done: shards.propose(WanAgree(change.agreement), done))
+
+    def objection(self, content: bytes) -> str | None:
+        """Return what this member has against publishers that are to be added."""
+        return added_objection(content, self._config().wan)
+
+    def status(self) -> WanStatusDocument:
+        """Return what this member knows of all publishers."""
+        section = self._section
+        replications = {} if section is None else section.replications
+        return {
+            "status": "success",
+            "replications": [
+                {
+                    "name": name,
+                    "publishers": [
+                        self._publisher_status(PublisherName(name, each)) for each in publishers
+                    ],
+                }
+                for name, publishers in replications.items()
+            ],
+        }
+
+    def _publisher_status(self, name: PublisherName) -> WanPublisherDocument:
+        section, states = self._section, self.keeper.stored.states()
+        publisher = None if section is None else section.publisher(name)
+        if publisher is None:
+            raise LookupError(f"no publisher {name_key(name)}")
+        queued = self.keeper.shards.queued(name)
+        members = self.keeper.member_uuids
+        initial = PublisherState(publisher.initial_publisher_state)
+        return {
+            "publisherId": name.publisher,
+            "clusterName": publisher.cluster_name,
+            "members": [
+                {
+                    "uuid": each,
+                    "state": states.get((name, each), initial).value,
+                    "queued": queued[each],
+                }
+                for each in members
+            ],
+            "queued": {"own": queued[self.keeper.own_uuid], "all": queued.total()},
+            "needsSync": self.keeper.shards.unsynced(name),
+        }
+
+
+def is_addition(content: bytes) -> bool:
+    """Tell whether other members are asked about publishers, and not about maps and queues."""
+    return _ADDED in json.loads(content)
+
+
+def added_objection(content: bytes, own: WanConfig) -> str | None:
+    """Return why a member with this configuration cannot send for publishers, None when it can."""
+    for publishers in json.loads(content)[_ADDED].values():
+        for definition in publishers.values():
+            problem = credentials_problem(read_publisher(definition), own)
+            if problem is not None:
+                return problem
+    return None

@@ -1,0 +1,323 @@
+"""Keeps the members' agreement on WAN replication, and lets every shard go by it.
+
+    own section ─▶ wan/declared ─▶ union of all members, under the lock CHANGE ─▶ wan/config
+                                        every shard that lacks the revision ◀── WanAgree
+
+Nothing of it is written before the cluster's version is 0.2: members of an older one could not read
+the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.cluster.membership.locks import CHANGE, LockedError
+from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.config.names import find
+from grid_member.engine.state.operations import WanAgree, WanMemberState
+from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION, PublisherName, PublisherState
+from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
+from grid_member.telemetry.logs import event, failure
+from grid_member.wan.agreement.sections import Union, section_of, union_of
+from grid_member.wan.agreement.shards import tell
+from grid_member.wan.agreement.store import CLUSTER_ID, StoredConfig, WanStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.values.versions import Versions
+    from grid_member.config.model.member import MapConfig, MemberConfig
+    from grid_member.engine.api import Engine
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.state.operations import Operation
+    from grid_member.engine.state.system import SystemStore
+    from grid_member.engine.wan.agreement import Agreement
+    from grid_member.wan.agreement.sections import Publishers, Section
+    from grid_member.wan.agreement.shards import WanShards
+
+LOOK_S: Final = 1.0
+"""How often a member looks whether the agreement and the shards are as they should be."""
+DECLARATION_PATIENCE_S: Final = 10.0
+"""How long a call waits until the other members have declared what they have."""
+AGREEING: Final = "wan"
+"""The purpose of the lock."""
+_log: Final = logging.getLogger("grid.wan")
+
+
+class AgreeingMember(Protocol):
+    """The member as the agreement sees it."""
+
+    @property
+    def config(self) -> MemberConfig:
+        """Its configuration, with what was added to it."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is part of its cluster."""
+
+    @property
+    def engine(self) -> Engine:
+        """Knows its UUID, once it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementChange:
+    """A new agreement: what keeps it, and what the shards go by."""
+
+    puts: tuple[Put, ...]
+    agreement: Agreement
+
+
+class WanKeeper:
+    """The agreement as one member sees it and works for it."""
+
+    def __init__(
+        self,
+        store: SystemStore,
+        member: AgreeingMember,
+        versions: Versions,
+        shards: WanShards,
+        membership: Membership | None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            store: keeps the agreement.
+            member: whose configuration is declared.
+            versions: tells whether members may write about WAN replication.
+            shards: those of this member.
+            membership: the other members; None: this one is alone.
+            sleep: waits for some seconds.
+        """
+        self.shards = shards
+        self.stored = WanStore(store)
+        self._store = store
+        self._member = member
+        self._versions = versions
+        self._membership = membership
+        self._sleep = sleep
+        self._lacking_looks = 0
+        self._told: set[str] = set()
+
+    @property
+    def own_uuid(self) -> str:
+        """The UUID of this member."""
+        return self._member.engine.member_uuid
+
+    @property
+    def member_uuids(self) -> list[str]:
+        """The UUIDs of the members, oldest first."""
+        return [member for member, _ in self._members()]
+
+    def own_map(self, name: str) -> MapConfig | None:
+        """Return this member's configuration of a map, None when none matches."""
+        return find(self._member.config.maps, name)
+
+    @property
+    def own_section(self) -> Section:
+        """What this member's configuration says."""
+        return section_of(self._member.config)
+
+    @property
+    def version_problem(self) -> str | None:
+        """Why the cluster's version lets members write nothing yet, None when it does."""
+        current = self._versions.current
+        if (current.major, current.minor) >= WAN_CLUSTER_VERSION:
+            return None
+        needed = ".".join(map(str, WAN_CLUSTER_VERSION))
+        return f"the cluster version is {current}: WAN replication needs {needed}"
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is any replication, agreed on or in this member's own configuration."""
+        agreed = self.stored.config
+        if agreed is not None and agreed.section.configured:
+            return True
+        return bool(self._member.config.wan.replications)
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            try:
+                await self.look()
+            except Exception as error:
+                failure(_log, "a look at the agreement on WAN replication failed", error)
+            await self._sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Declare, agree and tell shards, as far as it is this member's turn."""
+        if not self._member.joined:
+            return
+        own = self.own_section
+        if not (own.configured or self.stored.used):
+            return
+        if self.version_problem is not None:
+            self._say_once(f"what is configured waits: {self.version_problem}")
+            return
+        if not await self._declare(own):
+            return
+        union = self.union()
+        if union is not None and not self._is_agreed(union):
+            await self._agree()
+        self._tell_shards()
+
+    async def prepare(self) -> bool:
+        """Let all members declare what they have; tell whether those that live have done so.
+
+        Members declare nothing as long as there is nothing about WAN replication.
+        """
+        if not await self._declare(self.own_section):
+            return False
+        membership = self._membership
+        if membership is None:
+            return self.union() is not None
+        return await membership.conditions.until(
+            lambda: self.union() is not None, DECLARATION_PATIENCE_S
+        )
+
+    async def _declare(self, own: Section) -> bool:
+        declaration = self.stored.declaration(self.own_uuid, own)
+        return not declaration or not any(await self._carry_out(*declaration))
+
+    def union(
+        self,
+        added: Iterable[Publishers] | None = None,
+        removed: dict[PublisherName, str] | None = None,
+    ) -> Union | None:
+        """Return what the members would agree on now, None while one has not declared.
+
+        Args:
+            added: instead of what is stored.
+            removed: instead of what is stored.
+        """
+        sections: list[Section] = []
+        for member, alive in self._members():
+            section = self.stored.section_of(member)
+            if section is not None:
+                sections.append(section)
+            elif alive:
+                return None
+        if not sections:
+            return None
+        if added is None:
+            added = [publishers for _, publishers in self.stored.added()]
+        return union_of(sections, added, self.stored.removed() if removed is None else removed)
+
+    def change(self, union: Union) -> AgreementChange:
+        """Return what makes a union the agreement; to be called under the lock."""
+        present, cluster_id = self.stored.config, self.stored.cluster_id
+        revision = 1 if present is None else present.revision + 1
+        puts = [StoredConfig(revision, union.section).put()]
+        if cluster_id is None:
+            cluster_id = secrets.token_bytes(CLUSTER_ID_BYTES)
+            puts.append(Put(CLUSTER_ID, cluster_id.hex().encode()))
+        return AgreementChange(tuple(puts), union.section.agreement(revision, cluster_id))
+
+    def _members(self) -> list[tuple[str, bool]]:
+        """Return the members on the list, oldest first, and whether each lives."""
+        membership = self._membership
+        if membership is None:
+            return [(self.own_uuid, True)]
+        leases = membership.member_table.leases()
+        return [(each.uuid, each.uuid in leases) for each in membership.member_table.members()]
+
+    def _is_agreed(self, union: Union) -> bool:
+        present = self.stored.config
+        if present is None:
+            return not union.section.configured
+        return present.section == union.section and self.stored.cluster_id is not None
+
+    async def _agree(self) -> None:
+        with contextlib.suppress(LockedError):
+            async with self._lock():
+                union = self.union()
+                if union is None or self._is_agreed(union):
+                    return
+                puts = [*self.change(union).puts, *self.stored.unused_declarations()]
+                if not any(await self._carry_out(*puts)):
+                    self._tell_differences(union)
+
+    def _tell_differences(self, union: Union) -> None:
+        for name in union.differing:
+            self._say_once(
+                "members define a publisher differently: that of the oldest member counts",
+                replication=name.replication,
+                publisher=name.publisher,
+            )
+
+    @contextlib.asynccontextmanager
+    async def _lock(self) -> AsyncIterator[None]:
+        if self._membership is None:
+            yield
+            return
+        async with self._membership.locks.hold(CHANGE, AGREEING):
+            yield
+
+    def _tell_shards(self) -> None:
+        """Tell shards that lack the agreement or a state; members do so one after the other.
+
+        Any member may, and what is told twice changes nothing. The oldest begins.
+        """
+        agreement = self.stored.agreement
+        if agreement is None:
+            return
+        shards = self.shards.with_data()
+        lacking = [
+            shard
+            for shard in shards
+            if shard.state.wan.agreement is None
+            or shard.state.wan.agreement.revision < agreement.revision
+            or shard.state.wan.agreement.cluster_id != agreement.cluster_id
+        ]
+        states = [] if lacking else list(self._missing_states())
+        if not (lacking or states):
+            self._lacking_looks = 0
+            return
+        self._lacking_looks += 1
+        if self._lacking_looks <= self._place():
+            return
+        tell(lacking, WanAgree(agreement), _ignore)
+        for operation in states:
+            tell(shards, operation, _ignore)
+
+    def _missing_states(self) -> Iterable[Operation]:
+        for (publisher, member), state in self.stored.states().items():
+            member_bytes = uuid.UUID(member).bytes
+            for shard in self.shards.with_data():
+                if self._state(shard, publisher, member_bytes) not in (state, None):
+                    yield WanMemberState(publisher, member_bytes, state)
+                    break
+
+    def _state(
+        self, shard: Shard, publisher: PublisherName, member: bytes
+    ) -> PublisherState | None:
+        try:
+            return shard.state.wan.member_state(publisher, member)
+        except KeyError:
+            return None
+
+    def _place(self) -> int:
+        """Return how many members come before this one."""
+        members = self.member_uuids
+        return members.index(self.own_uuid) if self.own_uuid in members else len(members)
+
+    async def _carry_out(self, *puts: Put) -> list[object]:
+        return list(await carry_out(*(put.begin(self._store) for put in puts)))
+
+    def _say_once(self, message: str, **fields: str) -> None:
+        said = f"{message} {sorted(fields.items())}"
+        if said not in self._told:
+            self._told.add(said)
+            event(_log, logging.WARNING, message, **fields)
+
+
+def _ignore(outcome: object) -> None:
+    """What was not taken is proposed again at the next look."""

@@ -1,0 +1,63 @@
+"""WAN replication as a part of a member: what is kept going while the member runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from grid_member.wan.agreement.calls import WanCalls, is_addition
+from grid_member.wan.agreement.keeper import WanKeeper
+from grid_member.wan.agreement.shards import WanShards
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from grid_member.cluster.member.member import Member
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.engine.shard.shard import Shard
+
+    class ShardedEngine(Protocol):
+        """The engine as WAN replication sees it."""
+
+        @property
+        def shards(self) -> Sequence[Shard]:
+            """Its shards."""
+
+
+class WanReplication:
+    """Begins and ends with the member."""
+
+    def __init__(self, calls: WanCalls, membership: Membership | None) -> None:
+        self.calls = calls
+        self._membership = membership
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Keep the agreement from now on."""
+        if self._membership is not None:
+            vote, calls = self._membership.configuration_vote, self.calls
+            former = vote.objection
+            vote.objection = lambda content: (
+                calls.objection(content) if is_addition(content) else former(content)
+            )
+        self._task = asyncio.get_running_loop().create_task(self.calls.keeper.run())
+
+    async def close(self) -> None:
+        """Keep it no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def make_wan(
+    member: Member, engine: ShardedEngine, membership: Membership | None
+) -> WanReplication:
+    """Return the part of a member that has its management already."""
+    management = member.management
+    shards = WanShards(lambda: engine.shards)
+    keeper = WanKeeper(management.store, member, management.versions, shards, membership)
+    return WanReplication(WanCalls(keeper, lambda: member.config), membership)

@@ -1,0 +1,61 @@
+"""The shards of this member, as far as they hold data: what they know of WAN replication."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Refused
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operation_table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.state.operations import Operation
+    from grid_member.engine.wan.agreement import PublisherName
+
+
+class WanShards:
+    """Asks and tells all shards that this member has the data of."""
+
+    def __init__(self, shards: Callable[[], Sequence[Shard]]) -> None:
+        self._shards = shards
+
+    def with_data(self) -> list[Shard]:
+        """Return the shards whose data is here; a member without data has none."""
+        return [shard for shard in self._shards() if type(shard.state) is State]
+
+    def propose(self, operation: Operation, done: Callable[[object], None]) -> None:
+        """Tell every shard; done is called with the first refusal, or None when all have it."""
+        tell(self.with_data(), operation, done)
+
+    def queued(self, publisher: PublisherName) -> Counter[str]:
+        """Return how many keys wait for a publisher, by the UUID of the member."""
+        found: Counter[str] = Counter()
+        for shard in self.with_data():
+            for (_, member), count in shard.state.wan.queue_sizes(publisher).items():
+                found[str(uuid.UUID(bytes=member))] += count
+        return found
+
+    def unsynced(self, publisher: PublisherName) -> list[str]:
+        """Return the maps of which the target may miss changes that are in no queue."""
+        found = [shard.state.wan.unsynced(publisher) for shard in self.with_data()]
+        return sorted(set().union(*found))
+
+
+def tell(shards: Sequence[Shard], operation: Operation, done: Callable[[object], None]) -> None:
+    """Propose an operation to shards; done is called once, with the first refusal or None."""
+    outcomes: list[object] = []
+
+    def note(outcome: object) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == len(shards):
+            done(next((each for each in outcomes if isinstance(each, Refused)), None))
+
+    if not shards:
+        done(None)
+    for shard in shards:
+        shard.propose(operation, note, OPERATIONS.taken_bytes(operation))

@@ -1,0 +1,158 @@
+"""What the system store holds about WAN replication.
+
+    wan/member/<uuid>                 the digest of the member's section
+    wan/declared/<digest>             a section
+    wan/added/<number>                publishers that a call has added, by replication
+    wan/removed/<publisher>           the digest of a definition that a call has removed
+    wan/config                        what the members agreed on, and its revision
+    wan/cluster-id                    names this cluster's data
+    wan/state/<publisher>/<uuid>      what a member does for a publisher
+
+`<publisher>` is replication and publisher, each percent-encoded, with a slash between them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+from grid_member.cluster.values.system_store import Put
+from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.wan.agreement.definitions import packed
+from grid_member.wan.agreement.sections import Section
+
+if TYPE_CHECKING:
+    from grid_member.engine.state.system import SystemStore
+    from grid_member.engine.wan.agreement import Agreement
+    from grid_member.wan.agreement.sections import Publishers
+
+WAN: Final = "wan/"
+MEMBER: Final = f"{WAN}member/"
+DECLARED: Final = f"{WAN}declared/"
+ADDED: Final = f"{WAN}added/"
+REMOVED: Final = f"{WAN}removed/"
+CONFIG: Final = f"{WAN}config"
+CLUSTER_ID: Final = f"{WAN}cluster-id"
+STATE: Final = f"{WAN}state/"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """What the members agreed on."""
+
+    revision: int
+    section: Section
+
+    def put(self) -> Put:
+        """Return what keeps it."""
+        content = {"revision": self.revision, "section": json.loads(self.section.pack())}
+        return Put(CONFIG, packed(content))
+
+
+class WanStore:
+    """Reads the keys of WAN replication, and makes what is put there."""
+
+    def __init__(self, store: SystemStore) -> None:
+        self._store = store
+
+    @property
+    def used(self) -> bool:
+        """Whether any member has written anything about WAN replication."""
+        return bool(self._store.system_items(WAN))
+
+    @property
+    def config(self) -> StoredConfig | None:
+        """What the members agreed on, None before they have."""
+        stored = self._store.system_get(CONFIG)
+        if stored is None:
+            return None
+        content = json.loads(stored)
+        return StoredConfig(int(content["revision"]), Section.read(content["section"]))
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The same as the state machine goes by it."""
+        config, cluster_id = self.config, self.cluster_id
+        if config is None or cluster_id is None:
+            return None
+        return config.section.agreement(config.revision, cluster_id)
+
+    @property
+    def cluster_id(self) -> bytes | None:
+        """16 bytes; None before the members have agreed."""
+        stored = self._store.system_get(CLUSTER_ID)
+        return None if stored is None else bytes.fromhex(stored.decode())
+
+    def section_of(self, member: str) -> Section | None:
+        """Return what a member has declared, None when it has not."""
+        digest = self._store.system_get(MEMBER + member)
+        stored = None if digest is None else self._store.system_get(DECLARED + digest.decode())
+        return None if stored is None else Section.read(json.loads(stored))
+
+    def declaration(self, member: str, section: Section) -> list[Put]:
+        """Return what declares a member's section, empty when that is stored."""
+        digest = section.digest
+        puts: list[Put] = []
+        if self._store.system_get(DECLARED + digest) is None:
+            puts.append(Put(DECLARED + digest, section.pack()))
+        if self._store.system_get(MEMBER + member) != digest.encode():
+            puts.append(Put(MEMBER + member, digest.encode()))
+        return puts
+
+    def unused_declarations(self) -> list[Put]:
+        """Return what removes the sections that no member names any more."""
+        named = {digest.decode() for _, digest in self._store.system_items(MEMBER)}
+        keys = [key for key, _ in self._store.system_items(DECLARED)]
+        return [Put(key, None) for key in keys if key.removeprefix(DECLARED) not in named]
+
+    def added(self) -> list[tuple[str, Publishers]]:
+        """Return what calls have added, with its key, in the order of the calls."""
+        return [(key, json.loads(value)) for key, value in self._store.system_items(ADDED)]
+
+    def added_put(self, publishers: Publishers) -> Put:
+        """Return what keeps publishers that are added."""
+        keys = [key for key, _ in self.added()]
+        number = int(keys[-1].removeprefix(ADDED)) + 1 if keys else 1
+        return Put(f"{ADDED}{number:08d}", packed(publishers))
+
+    def removed(self) -> dict[PublisherName, str]:
+        """Return the definitions that calls have removed."""
+        return {
+            _name_of(key.removeprefix(REMOVED)): digest.decode()
+            for key, digest in self._store.system_items(REMOVED)
+        }
+
+    def states(self) -> dict[tuple[PublisherName, str], PublisherState]:
+        """Return the states that were set, by publisher and the member's UUID."""
+        found = {}
+        for key, value in self._store.system_items(STATE):
+            publisher, _, member = key.removeprefix(STATE).rpartition("/")
+            found[_name_of(publisher), member] = PublisherState(value.decode())
+        return found
+
+    def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
+        """Return what removes the members' states of a publisher."""
+        prefix = f"{STATE}{name_key(publisher)}/"
+        return [Put(key, None) for key, _ in self._store.system_items(prefix)]
+
+
+def state_put(publisher: PublisherName, member: str, state: PublisherState) -> Put:
+    """Return what keeps what a member does for a publisher."""
+    return Put(f"{STATE}{name_key(publisher)}/{member}", state.value.encode())
+
+
+def removed_put(publisher: PublisherName, digest: str | None) -> Put:
+    """Return what marks a definition as removed; None takes the mark away."""
+    return Put(REMOVED + name_key(publisher), None if digest is None else digest.encode())
+
+
+def name_key(name: PublisherName) -> str:
+    """Return how a publisher is named in keys."""
+    return f"{quote(name.replication, safe='')}/{quote(name.publisher, safe='')}"
+
+
+def _name_of(key: str) -> PublisherName:
+    replication, _, publisher = key.partition("/")
+    return PublisherName(unquote(replication), unquote(publisher))

@@ -1,0 +1,164 @@
+"""WAN replication on one running member: what is configured is agreed on, and its queue grows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from grid_member.cluster.values.versions import ClusterVersion
+from tests.unit.member.running import ALL_GROUPS, RunningMember, configuration
+from tests.unit.member.wire import once
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXTRA = """
+  wan-replication:
+    r:
+      batch-publisher:
+        london: {cluster-name: london, target-endpoints: "127.0.0.1:1", realm: to}
+"""
+MAPS = "m: {wan-replication-ref: {r: {}}}, plain: {}"
+
+
+def text(extra: str = EXTRA) -> str:
+    realm = "\n      - {name: to, identity: {username-password: {username: u, password: p}}}"
+    found = configuration(ALL_GROUPS, extra)
+    assert "  map: {" in found
+    found = found.replace("  map: {", f"  map: {{{MAPS}, ", 1)
+    head, realms, tail = found.partition("    realms:")
+    assert realms
+    return head + realms + realm + tail
+
+
+def agreed(member: RunningMember) -> bool:
+    part: Any = member.member.management.wan
+    shards = part.calls.keeper.shards.with_data()
+    return all(shard.state.wan.agreement is not None for shard in shards)
+
+
+async def tell(member: RunningMember, name: str, *parameters: str, **headers: str) -> Any:
+    body = "&".join(("dev", "", *(quote(each, safe="") for each in parameters)))
+    return await once(member.port, "POST", f"/grid/rest/wan/{name}", body.encode(), **headers)
+
+
+async def status(member: RunningMember) -> dict[str, Any]:
+    reply = await once(member.port, "GET", "/grid/rest/wan/status")
+    assert reply.status == 200
+    found: dict[str, Any] = json.loads(reply.body)["replications"][0]["publishers"][0]
+    return found
+
+
+async def put(member: RunningMember, *keys: str, name: str = "m") -> None:
+    for key in keys:
+        reply = await once(member.port, "POST", f"/grid/rest/maps/{name}/{key}", b"v")
+        assert reply.status == 200
+
+
+async def test_the_queue_of_a_member_grows_and_is_told(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    await put(member, "a", "b", "a")
+    await put(member, "c", name="plain")
+
+    found = await status(member)
+    assert found["queued"] == {"own": 2, "all": 2}
+    assert found["needsSync"] == []
+    assert [(each["state"], each["queued"]) for each in found["members"]] == [("REPLICATING", 2)]
+
+    assert (await tell(member, "clearWanQueues", "r", "london")).status == 200
+    found = await status(member)
+    assert (found["queued"]["all"], found["needsSync"]) == (0, ["m"])
+
+
+async def test_the_state_of_a_publisher_says_what_is_queued(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    for call, state, queued in (
+        ("pausePublisher", "PAUSED", 1),
+        ("stopPublisher", "STOPPED", 1),
+        ("resumePublisher", "REPLICATING", 2),
+    ):
+        assert (await tell(member, call, "r", "")).status == 200
+        assert (await tell(member, call, "r", "")).status == 200, "again changes nothing"
+        await put(member, call)
+        found = await status(member)
+        assert [each["state"] for each in found["members"]] == [state]
+        assert found["queued"]["own"] == queued
+    assert found["needsSync"] == ["m"], "what was not queued needs a synchronisation"
+
+
+async def test_a_key_answers_again_and_is_not_that_of_another_call(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    key = {"Idempotency_Key": "k"}
+    first = await tell(member, "pausePublisher", "r", "", **key)
+    await tell(member, "resumePublisher", "r", "")
+    assert (await tell(member, "pausePublisher", "r", "", **key)).body == first.body
+    assert (await status(member))["members"][0]["state"] == "REPLICATING"
+    assert (await tell(member, "stopPublisher", "r", "", **key)).status == 409
+
+
+async def test_a_removed_publisher_is_not_brought_back_by_the_same_file(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    await put(member, "a")
+    assert (await tell(member, "removeWanConfig", "r", "london")).status == 200
+    part: Any = member.member.management.wan
+    await part.calls.keeper.look()
+    reply = await once(member.port, "GET", "/grid/rest/wan/status")
+    assert json.loads(reply.body)["replications"] == [{"name": "r", "publishers": []}]
+
+    block = {"clusterName": "london", "targetEndpoints": "127.0.0.1:1"}
+    added = json.dumps({"name": "r", "batchPublishers": [block | {"properties": {"realm": "to"}}]})
+    reply = await tell(member, "addWanConfig", added)
+    assert json.loads(reply.body)["addedPublisherIds"] == ["london"]
+    await put(member, "b")
+    found = await status(member)
+    assert found["queued"]["own"] == 1
+    assert found["needsSync"] == ["m"], "what was there before is not in the queue"
+
+
+WAITS = "the cluster version is 0.1: WAN replication needs 0.2"
+
+
+async def test_nothing_is_written_before_the_cluster_has_version_0_2(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = start_member(text())
+    versions: Any = member.member.management.versions
+    versions.own_version = ClusterVersion(0, 1)
+    await member.start()
+    part: Any = member.member.management.wan
+    await part.calls.keeper.look()
+    await put(member, "a")
+
+    for name, parameters in (
+        ("pausePublisher", ("r", "x")),
+        ("sync/map", ("x", "", "m")),
+        ("addWanConfig", ("{}",)),
+    ):
+        reply = await tell(member, name, *parameters)
+        assert (reply.status, reply.json["message"]) == (409, WAITS)
+    reply = await once(member.port, "GET", "/grid/rest/wan/status")
+    assert (reply.status, reply.json["message"]) == (409, WAITS)
+    assert not part.calls.keeper.stored.used
+    assert not agreed(member)
+
+    versions.own_version = ClusterVersion(0, 2)
+    where = "/grid/rest/management/cluster/version"
+    assert (await once(member.port, "POST", where, b"dev&&0.2")).status == 200
+    await until(lambda: agreed(member))
+    await put(member, "b")
+    found = await status(member)
+    assert (found["queued"]["own"], found["needsSync"]) == (1, ["m"])
