@@ -116,7 +116,8 @@ class WanCalls:
             WanUnavailableError: the members have not agreed yet.
         """
         section = self._section
-        if section is None:
+        # A shard that lacks the agreement would take no state of a publisher.
+        if section is None or self.keeper.lacking_shards():
             raise WanUnavailableError("the members have not agreed on WAN replication yet")
         publishers = section.replications.get(replication)
         if publishers is None:

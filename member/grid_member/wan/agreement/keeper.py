@@ -221,6 +221,19 @@ class WanKeeper:
             puts.append(Put(CLUSTER_ID, cluster_id.hex().encode()))
         return AgreementChange(tuple(puts), union.section.agreement(revision, cluster_id))
 
+    def lacking_shards(self) -> list[Shard]:
+        """Return the shards of this member that do not go by what is agreed yet."""
+        agreement = self.stored.agreement
+        if agreement is None:
+            return []
+        return [
+            shard
+            for shard in self.shards.with_data()
+            if (known := shard.state.wan.agreement) is None
+            or known.revision < agreement.revision
+            or known.cluster_id != agreement.cluster_id
+        ]
+
     def _members(self) -> list[tuple[str, bool]]:
         """Return the members on the list, oldest first, and whether each lives."""
         membership = self._membership
@@ -269,14 +282,7 @@ class WanKeeper:
         agreement = self.stored.agreement
         if agreement is None:
             return
-        shards = self.shards.with_data()
-        lacking = [
-            shard
-            for shard in shards
-            if shard.state.wan.agreement is None
-            or shard.state.wan.agreement.revision < agreement.revision
-            or shard.state.wan.agreement.cluster_id != agreement.cluster_id
-        ]
+        shards, lacking = self.shards.with_data(), self.lacking_shards()
         states = [] if lacking else list(self._missing_states())
         if not (lacking or states):
             self._lacking_looks = 0

@@ -34,7 +34,7 @@ grid:
       enabled: true
       endpoint-groups:
         {{DATA: {{enabled: true}}, CLUSTER_READ: {{enabled: true}}, CP: {{enabled: true}},
-        CLUSTER_WRITE: {{enabled: true}}, PERSISTENCE: {{enabled: true}}}}
+        CLUSTER_WRITE: {{enabled: true}}, PERSISTENCE: {{enabled: true}}, WAN: {{enabled: true}}}}
     interfaces: {{enabled: true, interfaces: [{host}]}}
     cluster: {{port: {{port: {own}}}}}
     join: {{tcp-ip: {{enabled: true, member-list: [{members}]}}}}
