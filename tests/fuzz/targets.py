@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tests.fuzz.config_targets import OverridesTarget, PythonTarget, XmlTarget, YamlTarget
 from tests.fuzz.fast_path_target import FastPathTarget
 from tests.fuzz.parameters_target import ParametersTarget, PathTarget
+from tests.fuzz.wan_target import WanTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ TARGETS: Final[dict[str, Callable[[], Target]]] = {
     "python": PythonTarget,
     "parameters": ParametersTarget,
     "path": PathTarget,
+    "wan": WanTarget,
 }
 
 

@@ -27,6 +27,7 @@ INPUTS: Final = {
     "python": 3000,
     "parameters": 8000,
     "path": 3000,
+    "wan": 3000,
 }
 MAX_GROWN_OBJECTS: Final = 2000
 """Of caches, which fill up with the first inputs."""

@@ -1,0 +1,338 @@
+"""The bytes of a batch of changes on the way from one cluster to another.
+
+    GWAN │ version │ flags │ bytes of the body │ body, perhaps deflated │ CRC-32 of all before
+    body: source, target, lane i of n, number, through │ replication, publisher │ counts │
+          maps with policies │ content types │ lists of passed clusters │
+          heads │ ends │ keys │ values
+
+A lane is a shard of the source. Heads have one size, so that one call reads them all; names,
+content types and lists of passed clusters stand once and heads point to them. Integers are
+big-endian.
+
+Reading checks everything: bytes that are not exactly a batch raise `ProtocolError`, and never more
+is inflated than the reader allows.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine.state.operations import made
+from grid_member.engine.wan.agreement import MergePolicy, PublisherName
+from grid_member.engine.wan.changes import Change, ChangeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONTENT_TYPE: Final = "application/x-grid-wan"
+PROTOCOL: Final = 1
+MAX_CHANGES: Final = 10_000
+"""Of one batch; `batch-size` may not be greater."""
+MAX_PASSED: Final = 16
+"""Clusters that one change names as passed."""
+STAMP_BITS: Final = 59
+COMPRESSED_FROM_BYTES: Final = 4096
+CLUSTER_ID_BYTES: Final = 16
+
+_MAGIC: Final = b"GWAN"
+_DEFLATED: Final = 1
+_LEVEL: Final = 1
+_RAW: Final = -15
+"""DEFLATE without a header of its own, in windows of 32 KiB."""
+_SAVED: Final = 5
+"""A body travels deflated when that saves one of so many parts."""
+_FRAME: Final = struct.Struct(">4sBBI")
+_CRC: Final = struct.Struct(">I")
+_ABOUT: Final = struct.Struct(">16s16sHHQQ")
+_LENGTH: Final = struct.Struct(">H")
+_COUNTS: Final = struct.Struct(">HHHH")
+_CHANGE: Final = struct.Struct(">BHHHHIQ")
+"""Kind, map, content type and passed clusters (0 is none), bytes of key and value, stamp."""
+_ENDS: Final = struct.Struct(">QQ")
+_HAS_ENDS: Final = 0x80
+_PLAIN_PUT: Final = int(ChangeKind.PUT)
+_MAX_TIME_MS: Final = 2**63 - 1
+_UTF_8: Final = "utf-8"
+_ANY_STR: Final = "surrogatepass"
+"""The state machine keeps whatever str a key is."""
+_POLICIES: Final = {
+    1: MergePolicy.LATEST_UPDATE,
+    2: MergePolicy.PASS_THROUGH,
+    3: MergePolicy.PUT_IF_ABSENT,
+}
+_POLICY_CODES: Final = {policy: code for code, policy in _POLICIES.items()}
+_KINDS: Final = {int(kind): kind for kind in ChangeKind}
+
+
+class ProtocolError(Exception):
+    """The bytes are no batch of this protocol; the message never quotes them."""
+
+
+class BatchHeader(NamedTuple):
+    """Where a batch comes from and where it goes."""
+
+    source: bytes
+    """The id of the sending cluster."""
+    target: bytes
+    """The id of the receiving cluster, as its hello said: a name may lead to another one today."""
+    publisher: PublisherName
+    """As the source calls it."""
+    lane: int
+    lanes: int
+    """How many shards the source has."""
+    number: int
+    """Counts the batches of a sender, for the logs of both."""
+    through: int
+    """A stamp: all up to it that the source knew was acknowledged; 0 says nothing."""
+
+
+class Batch(NamedTuple):
+    """What a receiver reads from the bytes."""
+
+    header: BatchHeader
+    maps: tuple[tuple[str, MergePolicy], ...]
+    """Each once; the answer has a byte for each, in this order."""
+    changes: list[Change]
+
+
+class BatchWriter:
+    """Collects changes and returns the body of their batch."""
+
+    def __init__(self, header: BatchHeader) -> None:
+        self._header = header
+        self._maps: dict[str, int] = {}
+        self._policies: list[MergePolicy] = []
+        self._types: dict[str | None, int] = {None: 0}
+        self._passed: dict[tuple[bytes, ...], int] = {(): 0}
+        self._heads: list[bytes] = []
+        self._ends: list[bytes] = []
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self.size_bytes = 0
+        """Of keys, values and heads, which is most of the body."""
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    @property
+    def maps(self) -> tuple[str, ...]:
+        """The names so far, in the order of the answer's bytes."""
+        return tuple(self._maps)
+
+    def add(self, change: Change, policy: MergePolicy) -> None:
+        """Append a change; the first of a map says with which policy it is merged."""
+        name, kind, key, stamp, value, content_type, deadline_ms, idle_ms, passed = change
+        place = self._maps.get(name)
+        if place is None:
+            place = self._maps[name] = len(self._maps)
+            self._policies.append(policy)
+        type_place = self._types.setdefault(content_type, len(self._types))
+        passed_place = self._passed.setdefault(passed, len(self._passed))
+        key_bytes = key.encode() if key.isascii() else key.encode(_UTF_8, _ANY_STR)
+        code: int = kind
+        if deadline_ms or idle_ms:
+            code |= _HAS_ENDS
+            self._ends.append(_ENDS.pack(deadline_ms, idle_ms))
+        places = place, type_place, passed_place
+        self._heads.append(_CHANGE.pack(code, *places, len(key_bytes), len(value), stamp))
+        self._keys.append(key_bytes)
+        self._values.append(value)
+        self.size_bytes += _CHANGE.size + len(key_bytes) + len(value)
+
+    def body(self) -> bytes:
+        """Return the body of all that was added."""
+        source, target, publisher, lane, lanes, number, through = self._header
+        pieces = [_ABOUT.pack(source, target, lane, lanes, number, through)]
+        pieces += map(_text, publisher)
+        types = [text for text in self._types if text is not None]
+        passed = [ids for ids in self._passed if ids]
+        counts = len(self._maps), len(types), len(passed), len(self._heads)
+        pieces.append(_COUNTS.pack(*counts))
+        for name, policy in zip(self._maps, self._policies, strict=True):
+            pieces += (bytes((_POLICY_CODES[policy],)), _text(name))
+        pieces += map(_text, types)
+        for ids in passed:
+            pieces += (bytes((len(ids),)), *ids)
+        return b"".join([*pieces, *self._heads, *self._ends, *self._keys, *self._values])
+
+
+def _text(text: str) -> bytes:
+    data = text.encode(_UTF_8, _ANY_STR)
+    return _LENGTH.pack(len(data)) + data
+
+
+def seal(body: bytes) -> bytes:
+    """Return the batch that travels, as it is."""
+    return _sealed(0, len(body), body)
+
+
+def seal_compressed(body: bytes) -> bytes:
+    """Return the batch that travels, deflated if that saves a fifth; takes a moment."""
+    if len(body) < COMPRESSED_FROM_BYTES:
+        return seal(body)
+    deflating = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW)
+    packed = deflating.compress(body) + deflating.flush()
+    if len(packed) > len(body) - len(body) // _SAVED:
+        return seal(body)
+    return _sealed(_DEFLATED, len(body), packed)
+
+
+def _sealed(flags: int, size: int, content: bytes) -> bytes:
+    data = _FRAME.pack(_MAGIC, PROTOCOL, flags, size) + content
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def read_batch(data: bytes, max_bytes: int) -> Batch:
+    """Return the batch that the bytes are.
+
+    Args:
+        data: all of a request's body.
+        max_bytes: of the body inside, inflated.
+
+    Raises:
+        ProtocolError: they are none, or one that is larger than that.
+    """
+    return _Body(_opened(data, max_bytes)).batch()
+
+
+def _opened(data: bytes, max_bytes: int) -> bytes:
+    """Return the body of a batch that came whole."""
+    if len(data) < _FRAME.size + _CRC.size:
+        raise ProtocolError("the bytes end inside the frame")
+    magic, version, flags, size = _FRAME.unpack_from(data)
+    if magic != _MAGIC:
+        raise ProtocolError("these bytes are no batch of changes")
+    if version != PROTOCOL or flags & ~_DEFLATED:
+        raise ProtocolError("the version of the batch is not known")
+    end = len(data) - _CRC.size
+    if _CRC.unpack_from(data, end)[0] != zlib.crc32(memoryview(data)[:end]):
+        raise ProtocolError("the checksum is wrong")
+    if size > max_bytes:
+        raise ProtocolError("the batch is too large")
+    content = memoryview(data)[_FRAME.size : end]
+    body = _inflated(content, size) if flags & _DEFLATED else bytes(content)
+    if len(body) != size:
+        raise ProtocolError("the body has another size than its head says")
+    return body
+
+
+def _inflated(content: memoryview, size: int) -> bytes:
+    inflating = zlib.decompressobj(_RAW)
+    try:
+        # One byte more, or a body of just that size would not be known to be at its end.
+        body = inflating.decompress(content, size + 1)
+    except zlib.error:
+        raise ProtocolError("the body cannot be inflated") from None
+    if not inflating.eof or inflating.unused_data:
+        raise ProtocolError("the body has another size than its head says")
+    return body
+
+
+class _Body:
+    """Reads a body from front to back."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def batch(self) -> Batch:
+        source, target, lane, lanes, number, through = self._fields(_ABOUT)
+        publisher = PublisherName(self._text(), self._text())
+        _check(lane < lanes, "the lane is none of the source's")
+        _check(through.bit_length() <= STAMP_BITS, "a stamp is out of range")
+        maps, types, passed, count = self._fields(_COUNTS)
+        _check(count <= MAX_CHANGES, "the batch has too many changes")
+        # A table has no more than what uses it: small bytes do not make large objects.
+        _check(max(maps, types, passed) <= count, "a table is longer than the batch")
+        named = tuple(self._named() for _ in range(maps))
+        names = [name for name, _ in named]
+        _check(len(set(names)) == len(names), "a map is named twice")
+        shown: list[str | None] = [None, *(self._text() for _ in range(types))]
+        lists: list[tuple[bytes, ...]] = [(), *(self._ids() for _ in range(passed))]
+        changes = self._changes(count, names, shown, lists)
+        header = BatchHeader(source, target, publisher, lane, lanes, number, through)
+        return Batch(header, named, changes)
+
+    def _changes(
+        self, count: int, names: list[str], types: list[str | None], lists: list[tuple[bytes, ...]]
+    ) -> list[Change]:
+        heads = list(_CHANGE.iter_unpack(self._raw(count * _CHANGE.size)))
+        with_ends = sum(head[0] >= _HAS_ENDS for head in heads)
+        ends = _ENDS.iter_unpack(self._raw(with_ends * _ENDS.size))
+        keys = self._columns(head[4] for head in heads)
+        values = self._columns(head[5] for head in heads)
+        _check(self._at == len(self._data), "bytes are left over")
+        stamps = [head[6] for head in heads]
+        in_range = not stamps or (min(stamps) > 0 and max(stamps).bit_length() <= STAMP_BITS)
+        _check(in_range, "a stamp is out of range")
+        changes: list[Change] = []
+        try:
+            for head, key, value in zip(heads, keys, values, strict=True):
+                code, name, kind, passed, _, _, stamp = head
+                deadline_ms, idle_ms = next(ends) if code >= _HAS_ENDS else (0, 0)
+                found = _KINDS[code & ~_HAS_ENDS]
+                text = key.decode(_UTF_8, _ANY_STR)
+                fields = names[name], found, text, stamp, value, types[kind]
+                change = made(Change, (*fields, deadline_ms, idle_ms, lists[passed]))
+                if code != _PLAIN_PUT:
+                    _check_unusual(change, code)
+                changes.append(change)
+        except (LookupError, UnicodeDecodeError):
+            raise ProtocolError("a change has a field that means nothing") from None
+        return changes
+
+    def _columns(self, lengths: Iterable[int]) -> list[bytes]:
+        data, at = self._data, self._at
+        found: list[bytes] = []
+        for length in lengths:
+            found.append(data[at : at + length])
+            at += length
+        self._at = at
+        _check(at <= len(data), "the bytes end inside a field")
+        return found
+
+    def _named(self) -> tuple[str, MergePolicy]:
+        policy = _POLICIES.get(self._raw(1)[0])
+        if policy is None:
+            raise ProtocolError("the policy of a map is not known")
+        name = self._text()
+        _check(bool(name), "a map has no name")
+        return name, policy
+
+    def _ids(self) -> tuple[bytes, ...]:
+        count = self._raw(1)[0]
+        _check(0 < count <= MAX_PASSED, "a list of passed clusters has a wrong length")
+        return tuple(self._raw(CLUSTER_ID_BYTES) for _ in range(count))
+
+    def _text(self) -> str:
+        (length,) = self._fields(_LENGTH)
+        try:
+            return self._raw(length).decode(_UTF_8, _ANY_STR)
+        except UnicodeDecodeError:
+            raise ProtocolError("a text is not UTF-8") from None
+
+    def _fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self._raw(layout.size))
+
+    def _raw(self, length: int) -> bytes:
+        start, self._at = self._at, self._at + length
+        _check(self._at <= len(self._data), "the bytes end inside a field")
+        return self._data[start : self._at]
+
+
+def _check_unusual(change: Change, code: int) -> None:
+    """Refuse what no source writes of a change that is more, or less, than a plain put."""
+    _, kind, key, _, value, content_type, deadline_ms, idle_ms, _ = change
+    ended = code >= _HAS_ENDS
+    _check(max(deadline_ms, idle_ms) <= _MAX_TIME_MS, "a time is out of range")
+    _check(ended == bool(deadline_ms or idle_ms), "an end is written that is none")
+    if kind is not ChangeKind.PUT:
+        _check(not value and content_type is None and not ended, "a removal has a value")
+    _check(kind is not ChangeKind.CLEAR or not key, "a clear has a key")
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ProtocolError(otherwise)
