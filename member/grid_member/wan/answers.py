@@ -1,0 +1,30 @@
+"""What the target answers for each map of a batch, as a byte, and when it answers it later."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+
+class MapAnswer(enum.IntEnum):
+    """All changes of a map were taken, or none and why."""
+
+    TAKEN = 0
+    NOT_CONFIGURED = 1
+    TOO_LARGE = 2
+    CLOCK_AHEAD = 3
+
+
+REASONS: Final = {
+    MapAnswer.NOT_CONFIGURED: "the target has no configuration for this map",
+    MapAnswer.TOO_LARGE: "a key or value is larger than the target takes",
+    MapAnswer.CLOCK_AHEAD: "a change is further ahead of the target's clock than it takes",
+}
+
+
+def reason_of(code: int) -> str:
+    """Return why a map was not taken; a later version may have more reasons."""
+    try:
+        return REASONS[MapAnswer(code)]
+    except (ValueError, KeyError):
+        return f"the target refuses it for reason {code}, which this version does not know"

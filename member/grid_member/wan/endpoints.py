@@ -1,0 +1,137 @@
+"""The addresses of a target: names looked up again and again, and rests after failures.
+
+address failed ──▶ rests 1 s ──▶ failed again: 2, 4 … 30 s          answered ──▶ no rest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+FIRST_REST_S: Final = 1.0
+MAX_REST_S: Final = 30.0
+MAX_ADDRESSES: Final = 256
+"""Of one target; what names lead to beyond that is left out."""
+_MAX_EXPONENT: Final = 10
+
+
+class Address(NamedTuple):
+    """Where a WAN listener of the target is reached."""
+
+    host: str
+    """As configured: certificates are checked against it."""
+    ip: str
+    port: int
+
+    @property
+    def shown(self) -> str:
+        """The address for people; an IP address without a name once."""
+        where = self.host if self.host == self.ip else f"{self.host} ({self.ip})"
+        return f"{where} port {self.port}"
+
+
+@dataclass(slots=True)
+class _Rest:
+    failures: int
+    until_s: float
+
+
+def rest_after(failures: int) -> float:
+    """Return the seconds that an address rests after so many failures in a row."""
+    return min(MAX_REST_S, FIRST_REST_S * 2.0 ** min(failures - 1, _MAX_EXPONENT))
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """Return the IP addresses of a name; none when it has none now."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+class Endpoints:
+    """The addresses of one target."""
+
+    def __init__(
+        self,
+        configured: Sequence[tuple[str, int]],
+        clock: Callable[[], float],
+        period_s: float,
+        most: int,
+        resolve: Callable[[str, int], Awaitable[list[str]]] = look_up,
+    ) -> None:
+        """Take what was configured; nothing is looked up yet.
+
+        Args:
+            configured: hosts and ports.
+            clock: seconds, for rests and the period.
+            period_s: how long what was looked up is believed.
+            most: addresses that are used at once.
+            resolve: looks up a name.
+        """
+        self._configured = tuple(configured)
+        self._advertised: tuple[tuple[str, int], ...] = ()
+        self._clock = clock
+        self._period_s = period_s
+        self._most = min(most, MAX_ADDRESSES)
+        self._resolve = resolve
+        self._found: list[Address] = []
+        self._fresh_until_s: float | None = None
+        self._rests: dict[Address, _Rest] = {}
+        self._turn = 0
+
+    def advertise(self, addresses: Iterable[tuple[str, int]]) -> None:
+        """Use, beside the configured ones, what the target's members say of themselves."""
+        advertised = tuple(addresses)
+        if advertised != self._advertised:
+            self._advertised, self._fresh_until_s = advertised, None
+
+    async def choose(self) -> Address | None:
+        """Return the next address that does not rest; None when all do or there is none."""
+        now_s = self._clock()
+        if self._fresh_until_s is None or now_s >= self._fresh_until_s:
+            await self._look_up_all()
+            now_s = self._clock()
+        free = [address for address in self._found if self._rests_until(address) <= now_s]
+        if not free:
+            return None
+        self._turn += 1
+        return free[self._turn % len(free)]
+
+    def wait_s(self) -> float:
+        """Return the seconds until `choose` may know more than now."""
+        now_s = self._clock()
+        moments = [self._rests_until(address) for address in self._found]
+        moments.append(now_s if self._fresh_until_s is None else self._fresh_until_s)
+        return max(0.0, min(moments) - now_s)
+
+    def note_failure(self, address: Address) -> None:
+        """Let an address rest that did not answer; names are looked up again."""
+        rest = self._rests.get(address)
+        failures = 1 if rest is None else rest.failures + 1
+        self._rests[address] = _Rest(failures, self._clock() + rest_after(failures))
+        self._fresh_until_s = None
+
+    def note_success(self, address: Address) -> None:
+        """Forget the failures of an address that answered."""
+        self._rests.pop(address, None)
+
+    def _rests_until(self, address: Address) -> float:
+        rest = self._rests.get(address)
+        return 0.0 if rest is None else rest.until_s
+
+    async def _look_up_all(self) -> None:
+        found: dict[Address, None] = {}
+        for host, port in (*self._configured, *self._advertised):
+            for ip in await self._resolve(host, port):
+                found[Address(host, ip, port)] = None
+        self._found = list(found)[: self._most]
+        self._fresh_until_s = self._clock() + (self._period_s if found else FIRST_REST_S)
+        self._rests = {each: rest for each, rest in self._rests.items() if each in found}

@@ -1,0 +1,61 @@
+"""What a member counts of WAN replication, for its metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
+
+if TYPE_CHECKING:
+    from grid_member.engine.wan.agreement import PublisherName
+
+MAX_PUBLISHERS: Final = 32
+MAX_SOURCES: Final = 64
+REFUSED: Final = "refused"
+OTHER_SOURCES: Final = "other"
+
+
+@dataclass(slots=True)
+class PublisherFigures:
+    """Of one publisher, all shards together."""
+
+    connected: bool = False
+    endpoint: str = ""
+    """The address that answered last."""
+    problem: str = ""
+    """Why it is not connected, or why the target takes nothing now."""
+    sent_changes: int = 0
+    sent_bytes: int = 0
+    """Of batches as they travelled."""
+    plain_bytes: int = 0
+    """Of the same before they were deflated."""
+    batches: Durations = field(default_factory=lambda: Durations(REQUEST_BOUNDS_S))
+    """From sending a batch to its answer."""
+    blocked: dict[str, str] = field(default_factory=dict)
+    """By map, why the target refuses its changes."""
+
+
+@dataclass(slots=True)
+class WanFigures:
+    """Of one member."""
+
+    publishers: dict[PublisherName, PublisherFigures] = field(default_factory=dict)
+    received: dict[str, Counter[str]] = field(default_factory=dict)
+    """By name of the source: how many changes had which result."""
+
+    def publisher(self, name: PublisherName) -> PublisherFigures:
+        """Return the figures of a publisher; those beyond the bound are kept by nobody."""
+        found = self.publishers.get(name)
+        if found is None:
+            found = PublisherFigures()
+            if len(self.publishers) < MAX_PUBLISHERS:
+                self.publishers[name] = found
+        return found
+
+    def count_received(self, source: str, results: Counter[str]) -> None:
+        """Count the changes of a batch."""
+        if source not in self.received and len(self.received) >= MAX_SOURCES:
+            source = OTHER_SOURCES
+        self.received.setdefault(source, Counter()).update(results)

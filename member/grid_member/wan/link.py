@@ -1,0 +1,157 @@
+"""The connection of a publisher to its target, shared by the senders of all shards.
+
+    disconnected ──hello answered──▶ connected ──failure, refusal──▶ disconnected
+
+Nothing travels before a hello was answered: it tells which cluster is there, and what it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grid_member.telemetry.logs import event
+from grid_member.wan.hello import HelloError, read_welcome, write_hello
+from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
+from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.wan.endpoints import Address, Endpoints
+    from grid_member.wan.figures import PublisherFigures
+    from grid_member.wan.hello import Hello, Welcome
+    from grid_member.wan.ports import Transport
+
+HELLO_PATH: Final = "/grid/wan/hello"
+CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
+JSON: Final = "application/json"
+NO_ADDRESS: Final = "none of the endpoints has an address"
+MIN_WAIT_S: Final = 0.05
+"""Between two looks for an address that may be used."""
+_log: Final = logging.getLogger("grid.wan")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkParts:
+    """What a link is made of."""
+
+    transport: Transport
+    endpoints: Endpoints
+    hello: Callable[[], Hello]
+    figures: PublisherFigures
+
+
+class Link:
+    """Says hello until a target answers, and again whenever something went wrong."""
+
+    def __init__(self, parts: LinkParts) -> None:
+        self._transport = parts.transport
+        self._endpoints = parts.endpoints
+        self._hello = parts.hello
+        self._figures = parts.figures
+        self._connected: asyncio.Future[Welcome] | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    async def welcome(self) -> Welcome:
+        """Return what the target said, once it has."""
+        if self._connected is None or self._connected.cancelled():
+            self._connected = asyncio.get_running_loop().create_future()
+            self._connecting = asyncio.create_task(self._connect(self._connected))
+        return await asyncio.shield(self._connected)
+
+    async def send(self, batch: bytes) -> bytes:
+        """Return the answer to a batch: a byte for each map.
+
+        Raises:
+            TargetError: it was not taken; unless the target only takes nothing now, the next
+                `welcome` is a new one.
+        """
+        address = await self._endpoints.choose()
+        if address is None:
+            self._lose(NO_ADDRESS)
+            raise UnreachableError(NO_ADDRESS)
+        try:
+            answer = await self._transport.post(address, CHANGES_PATH, batch, CONTENT_TYPE)
+        except OverloadedError as problem:
+            self._note_problem("the target takes nothing now", str(problem))
+            raise
+        except TargetError as problem:
+            self._endpoints.note_failure(address)
+            self._lose(str(problem))
+            raise
+        self._endpoints.note_success(address)
+        self._figures.endpoint = address.shown
+        self._figures.problem = ""
+        return answer
+
+    def close(self) -> None:
+        """Say no more."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connected is not None:
+            self._connected.cancel()
+
+    async def _connect(self, connected: asyncio.Future[Welcome]) -> None:
+        while True:
+            address = await self._endpoints.choose()
+            if address is None:
+                if not self._figures.problem:
+                    self._note_problem("disconnected", NO_ADDRESS)
+                await asyncio.sleep(max(MIN_WAIT_S, self._endpoints.wait_s()))
+                continue
+            try:
+                welcome = await self._greet(address)
+            except TargetError as problem:
+                self._endpoints.note_failure(address)
+                self._note_problem("disconnected", str(problem), endpoint=address.shown)
+                continue
+            self._begin(address, welcome)
+            if not connected.done():
+                connected.set_result(welcome)
+            return
+
+    async def _greet(self, address: Address) -> Welcome:
+        hello = write_hello(self._hello())
+        answer = await self._transport.post(address, HELLO_PATH, hello, JSON)
+        try:
+            welcome = read_welcome(answer)
+        except HelloError as problem:
+            raise UnreachableError(f"no WAN listener answers there: {problem}") from None
+        if welcome.protocol != PROTOCOL:
+            raise UnreachableError("the target speaks another protocol than it was offered")
+        return welcome
+
+    def _begin(self, address: Address, welcome: Welcome) -> None:
+        self._endpoints.note_success(address)
+        figures = self._figures
+        figures.connected, figures.endpoint, figures.problem = True, address.shown, ""
+        event(
+            _log,
+            logging.INFO,
+            "connected",
+            **self._named(),
+            endpoint=address.shown,
+            target=welcome.cluster_name,
+            target_version=welcome.version,
+        )
+
+    def _lose(self, why: str) -> None:
+        """Have the next sender say hello again."""
+        if self._connected is None or not self._connected.done():
+            return
+        self._connected = None
+        self._figures.connected = False
+        self._note_problem("disconnected", why)
+
+    def _note_problem(self, what: str, why: str, **more: str) -> None:
+        """Tell a problem once, until another one or none takes its place."""
+        if why != self._figures.problem:
+            self._figures.problem = why
+            event(_log, logging.WARNING, what, **self._named(), why=why, **more)
+
+    def _named(self) -> dict[str, str]:
+        hello = self._hello()
+        return {"replication": hello.replication, "publisher": hello.publisher}

@@ -1,0 +1,41 @@
+"""Work in slices that leaves the event loop to requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+SLICE: Final = 200
+"""Changes that are encoded, or merged, in one turn of the loop."""
+BUSY_TURN_S: Final = 0.0005
+"""A turn of the loop that takes longer has requests in it."""
+PAUSES: Final = 3
+"""While requests wait a pause is so many times as long as the work before: a quarter is for it."""
+
+
+class Pacer:
+    """Gives up the loop between two slices, and stays away while others need it."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._began_s = 0.0
+
+    def begin(self) -> None:
+        """Begin a slice."""
+        self._began_s = self._clock()
+
+    async def turn(self) -> None:
+        """Let others run, for longer if there are any, and begin the next slice."""
+        ended_s = self._clock()
+        await self._sleep(0)
+        if self._clock() - ended_s > BUSY_TURN_S:
+            await self._sleep(PAUSES * (ended_s - self._began_s))
+        self._began_s = self._clock()

@@ -1,0 +1,128 @@
+"""How far each queue was read, and how far all of it has arrived.
+
+    queue:    ──────────────┬───────────┬──────────────┬─────────────▶ place
+                acknowledged   arrived     under way      not read
+
+A part that arrived is acknowledged when all before it have: an acknowledgement takes everything up
+to its place out of the queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+class QueueName(NamedTuple):
+    """A queue of a publisher: the changes of a map that one member took in."""
+
+    map_name: str
+    member: bytes
+
+
+@dataclass(slots=True)
+class Part:
+    """Some changes of one queue on their way, up to a place."""
+
+    queue: QueueName
+    last_place: int
+    count: int
+    arrived: bool = False
+    dropped: bool = False
+    """It was given up: what becomes of it says nothing any more."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    read: int = -1
+    arrived: int = -1
+    """All up to this place have arrived."""
+    confirmed: int = -1
+    """All up to this place are out of the queue."""
+    parts: deque[Part] = field(default_factory=deque)
+    under_way: int = 0
+    """Changes in the parts."""
+
+
+class Places:
+    """The progress of all queues of one sender."""
+
+    def __init__(self) -> None:
+        self._queues: dict[QueueName, _Progress] = {}
+
+    def cursor(self, queue: QueueName) -> int:
+        """Return the place after which the queue was not read yet."""
+        found = self._queues.get(queue)
+        return -1 if found is None else found.read
+
+    def under_way(self, queue: QueueName) -> int:
+        """Return how many changes of the queue were read and are not acknowledged."""
+        found = self._queues.get(queue)
+        return 0 if found is None else found.under_way
+
+    def send(self, queue: QueueName, last_place: int, count: int) -> Part:
+        """Note that the queue was read up to a place, and is on its way."""
+        progress = self._queues.setdefault(queue, _Progress())
+        part = Part(queue, last_place, count)
+        progress.read = last_place
+        progress.parts.append(part)
+        progress.under_way += count
+        return part
+
+    def note_arrival(self, part: Part) -> None:
+        """Note that a part is at the target as safely as its maps promise."""
+        progress = self._queues.get(part.queue)
+        if part.dropped or progress is None:
+            return
+        part.arrived = True
+        while progress.parts and progress.parts[0].arrived:
+            done = progress.parts.popleft()
+            progress.arrived = done.last_place
+            progress.under_way -= done.count
+
+    def rewind(self, queue: QueueName) -> None:
+        """Have all be read again that is not known to have arrived."""
+        progress = self._queues.get(queue)
+        if progress is None:
+            return
+        for part in progress.parts:
+            part.dropped = True
+        progress.parts.clear()
+        progress.under_way = 0
+        progress.read = progress.arrived
+
+    def rewind_map(self, map_name: str) -> None:
+        """Rewind the queues of one map."""
+        for queue in [queue for queue in self._queues if queue.map_name == map_name]:
+            self.rewind(queue)
+
+    def rewind_all(self) -> None:
+        """Rewind every queue."""
+        for queue in list(self._queues):
+            self.rewind(queue)
+
+    def arrived(self) -> dict[QueueName, int]:
+        """Return, by queue, the places that are to be acknowledged."""
+        return {
+            queue: progress.arrived
+            for queue, progress in self._queues.items()
+            if progress.arrived > progress.confirmed
+        }
+
+    def confirm(self, places: Mapping[QueueName, int]) -> None:
+        """Note that all up to these places are out of their queues."""
+        for queue, place in places.items():
+            progress = self._queues.get(queue)
+            if progress is not None:
+                progress.confirmed = max(progress.confirmed, place)
+
+    def keep(self, queues: Collection[QueueName]) -> None:
+        """Forget the queues that are not there any more and have nothing under way."""
+        for queue in [queue for queue in self._queues if queue not in queues]:
+            progress = self._queues[queue]
+            if not progress.parts and progress.arrived <= progress.confirmed:
+                del self._queues[queue]

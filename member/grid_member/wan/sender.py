@@ -1,0 +1,370 @@
+"""Sends the queues of one publisher in one shard to its target.
+
+    read a batch ──▶ encode ──▶ deflate on a thread ──▶ POST ──▶ its places arrived ──▶ acknowledge
+         ▲                                                │
+         └── again from what has arrived, after a rest ◀──┘ failed
+
+A batch goes at once when none is under way, else when there is enough for a full one or the oldest
+change has waited for the longest delay. What the sender keeps of the queues are places alone: sent
+twice, a change changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.telemetry.logs import event
+from grid_member.wan.answers import REASONS, MapAnswer, reason_of
+from grid_member.wan.pacing import SLICE, Pacer
+from grid_member.wan.places import Part, Places, QueueName
+from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
+from grid_member.wan.protocol import COMPRESSED_FROM_BYTES, BatchHeader, BatchWriter, seal
+from grid_member.wan.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from grid_member.engine.wan.agreement import PublisherName
+    from grid_member.engine.wan.changes import QueuedChange
+    from grid_member.wan.figures import PublisherFigures
+    from grid_member.wan.hello import Welcome
+    from grid_member.wan.link import Link
+    from grid_member.wan.ports import Queues
+
+MAX_BATCH_BYTES: Final = 1 << 20
+"""A change that is larger travels alone."""
+ACKNOWLEDGING_S: Final = 0.1
+"""Between two acknowledgements, which are records of the log."""
+BLOCKED_S: Final = 30.0
+"""Until a map that the target refused is tried again."""
+FIRST_REST_S: Final = 1.0
+MAX_REST_S: Final = 30.0
+_MAX_EXPONENT: Final = 10
+_log: Final = logging.getLogger("grid.wan")
+
+
+@dataclass(frozen=True, slots=True)
+class SenderSettings:
+    """What the configuration says of a publisher, and where the sender is."""
+
+    name: PublisherName
+    cluster_id: bytes
+    """Of the source."""
+    lane: int
+    lanes: int
+    batch_size: int
+    max_delay_s: float
+    concurrency: int
+    compresses: bool
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    """A batch under way."""
+
+    writer: BatchWriter
+    parts: list[Part] = field(default_factory=list)
+
+
+class Sender:
+    """The sender of one publisher in one shard."""
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        queues: Queues,
+        link: Link,
+        figures: PublisherFigures,
+        clock: Callable[[], float],
+        compress: Callable[[bytes], Awaitable[bytes]],
+    ) -> None:
+        """Make a sender; `run` begins.
+
+        Args:
+            settings: what to send, and how.
+            queues: what there is to send.
+            link: where it goes.
+            figures: counts of the publisher.
+            clock: seconds.
+            compress: seals a body, deflated if that is worth it, on another thread.
+        """
+        self._settings = settings
+        self._queues = queues
+        self._link = link
+        self._figures = figures
+        self._clock = clock
+        self._compress = compress
+        self._places = Places()
+        self._window = Window(settings.concurrency)
+        self._pacer = Pacer(clock)
+        self._flights: set[asyncio.Task[None]] = set()
+        self._problem: TargetError | None = None
+        self._failures = 0
+        self._blocked_until: dict[str, float] = {}
+        self._turn = 0
+        self._number = 0
+        self._held_since_s: float | None = None
+        """Since when changes wait while a batch is under way."""
+        self._acknowledged_s = -ACKNOWLEDGING_S
+        self._acknowledging: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        queues.listen(self._wake.set)
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            while True:
+                await self._replicate(await self._link.welcome())
+                await self._rest()
+        finally:
+            await self._end()
+
+    async def _replicate(self, welcome: Welcome) -> None:
+        """Send until something goes wrong; return when nothing is under way any more."""
+        while self._problem is None:
+            self._wake.clear()
+            self._acknowledge_soon()
+            if not await self._send_next(welcome):
+                await self._wait()
+        while self._flights:
+            await asyncio.wait(self._flights)
+        self._places.rewind_all()
+
+    async def _rest(self) -> None:
+        problem, self._problem = self._problem, None
+        if isinstance(problem, OverloadedError):
+            await asyncio.sleep(problem.retry_after_s)
+            return
+        self._failures += 1
+        rest_s = FIRST_REST_S * 2.0 ** min(self._failures - 1, _MAX_EXPONENT)
+        await asyncio.sleep(min(MAX_REST_S, rest_s))
+
+    async def _end(self) -> None:
+        under_way = [*self._flights]
+        if self._acknowledging is not None:
+            under_way.append(self._acknowledging)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _wait(self) -> None:
+        """Wait for something new, or for the moment when something is due."""
+        now_s = self._clock()
+        moments: list[float] = []
+        if len(self._flights) < self._window.size:
+            moments += self._blocked_until.values()
+            if self._held_since_s is not None:
+                moments.append(self._held_since_s + self._settings.max_delay_s)
+        if self._acknowledging is None and self._places.arrived():
+            moments.append(self._acknowledged_s + ACKNOWLEDGING_S)
+        timeout_s = max(0.0, min(moments) - now_s) if moments else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # Sending
+
+    async def _send_next(self, welcome: Welcome) -> bool:
+        """Send a batch if one is due; tell whether one was sent."""
+        if len(self._flights) >= self._window.size:
+            return False
+        queues = self._open_queues()
+        if self._flights and not self._is_due(queues):
+            return False
+        self._held_since_s = None
+        outgoing = await self._gather(queues, welcome)
+        if outgoing is None:
+            return False
+        self._number += 1
+        flight = asyncio.create_task(self._fly(outgoing, self._number))
+        self._flights.add(flight)
+        flight.add_done_callback(self._land)
+        return True
+
+    def _open_queues(self) -> dict[QueueName, int]:
+        """Return the queues that may be sent now and the number of their keys, in turn."""
+        now_s = self._clock()
+        for name in [name for name, until in self._blocked_until.items() if until <= now_s]:
+            del self._blocked_until[name]
+        waiting = self._queues.waiting()
+        self._places.keep(waiting.keys())
+        names = [queue for queue in waiting if queue.map_name not in self._blocked_until]
+        self._turn += 1
+        first = self._turn % len(names) if names else 0
+        return {queue: waiting[queue] for queue in (*names[first:], *names[:first])}
+
+    def _is_due(self, queues: dict[QueueName, int]) -> bool:
+        """Tell whether a batch goes beside others: a full one, or one that waited long enough."""
+        unread = sum(size - self._places.under_way(queue) for queue, size in queues.items())
+        if unread <= 0:
+            self._held_since_s = None
+            return False
+        if self._held_since_s is None:
+            self._held_since_s = self._clock()
+        if self._clock() >= self._held_since_s + self._settings.max_delay_s:
+            return True
+        return unread >= self._settings.batch_size or unread * self._mean_bytes() >= MAX_BATCH_BYTES
+
+    def _mean_bytes(self) -> float:
+        """Return how large a change was up to now."""
+        return self._figures.plain_bytes / max(1, self._figures.sent_changes)
+
+    async def _gather(self, queues: dict[QueueName, int], welcome: Welcome) -> _Outgoing | None:
+        """Read and encode a batch; None when there is nothing to send."""
+        outgoing = _Outgoing(BatchWriter(self._header(welcome)))
+        self._pacer.begin()
+        for queue in queues:
+            if queue.map_name in self._blocked_until:
+                continue
+            while not self._is_full(outgoing.writer):
+                room = self._settings.batch_size - len(outgoing.writer)
+                space = MAX_BATCH_BYTES - outgoing.writer.size_bytes
+                after = self._places.cursor(queue)
+                changes = self._queues.read(queue, after, min(SLICE, room), space)
+                if not changes or not self._take(queue, changes, outgoing, welcome):
+                    break
+                await self._pacer.turn()
+        if len(outgoing.writer):
+            return outgoing
+        for part in outgoing.parts:
+            # All of it has passed the target already.
+            self._places.note_arrival(part)
+        return None
+
+    def _is_full(self, writer: BatchWriter) -> bool:
+        return len(writer) >= self._settings.batch_size or writer.size_bytes >= MAX_BATCH_BYTES
+
+    def _take(
+        self,
+        queue: QueueName,
+        changes: Sequence[QueuedChange],
+        outgoing: _Outgoing,
+        welcome: Welcome,
+    ) -> bool:
+        """Add changes to a batch up to the first that has no place there; tell whether all had."""
+        writer, policy = outgoing.writer, self._queues.policy(queue.map_name)
+        taken = 0
+        for queued in changes:
+            change = queued.change
+            if welcome.cluster_id not in change.passed:
+                # A byte of a character more or less does not matter for what is a batch's size.
+                size_bytes = len(change.key) + len(change.value)
+                if len(writer) and writer.size_bytes + size_bytes > MAX_BATCH_BYTES:
+                    break
+                if _is_too_large(queued, welcome):
+                    if not taken:
+                        self._block(queue.map_name, REASONS[MapAnswer.TOO_LARGE])
+                    break
+                writer.add(change, policy)
+            taken += 1
+        if taken:
+            last = changes[taken - 1].place
+            outgoing.parts.append(self._places.send(queue, last, taken))
+        return taken == len(changes)
+
+    def _header(self, welcome: Welcome) -> BatchHeader:
+        settings = self._settings
+        ends = settings.cluster_id, welcome.cluster_id
+        return BatchHeader(*ends, settings.name, settings.lane, settings.lanes, self._number + 1, 0)
+
+    async def _fly(self, outgoing: _Outgoing, number: int) -> None:
+        """Carry one batch there, and note what became of it."""
+        body = outgoing.writer.body()
+        if self._settings.compresses and len(body) >= COMPRESSED_FROM_BYTES:
+            batch = await self._compress(body)
+        else:
+            batch = seal(body)
+        began_s, full = self._clock(), len(self._flights) >= self._window.size
+        try:
+            answer = await self._link.send(batch)
+            if len(answer) != len(outgoing.writer.maps):
+                raise UnreachableError("the target's answer is not that of a batch")
+        except TargetError as problem:
+            self._window.note_overload()
+            self._problem = problem
+            return
+        took_s = self._clock() - began_s
+        self._window.note_answer(took_s, full=full)
+        self._failures = 0
+        figures = self._figures
+        figures.batches.add(took_s)
+        figures.sent_bytes += len(batch)
+        figures.plain_bytes += len(body)
+        figures.sent_changes += len(outgoing.writer)
+        self._note_answer(outgoing, answer)
+
+    def _land(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        self._wake.set()
+        if not flight.cancelled() and flight.exception() is not None:
+            # A bug: what was under way is read again, and the log tells of it.
+            self._problem = TargetError("a batch could not be sent")
+            flight.get_loop().call_exception_handler(
+                {"message": "sending a batch failed", "exception": flight.exception()}
+            )
+
+    def _note_answer(self, outgoing: _Outgoing, answer: bytes) -> None:
+        codes = dict(zip(outgoing.writer.maps, answer, strict=True))
+        for part in outgoing.parts:
+            name = part.queue.map_name
+            # A map of which all has passed the target already is not in the batch.
+            if codes.get(name, MapAnswer.TAKEN) == MapAnswer.TAKEN:
+                self._places.note_arrival(part)
+        for name, code in codes.items():
+            if code == MapAnswer.TAKEN:
+                self._unblock(name)
+            else:
+                self._places.rewind_map(name)
+                self._block(name, reason_of(code))
+
+    def _block(self, name: str, reason: str) -> None:
+        self._blocked_until[name] = self._clock() + BLOCKED_S
+        if self._figures.blocked.get(name) != reason:
+            self._figures.blocked[name] = reason
+            event(_log, logging.WARNING, "blocked", **self._named(), map=name, why=reason)
+
+    def _unblock(self, name: str) -> None:
+        if name in self._blocked_until:
+            return  # what came back was sent before
+        if self._figures.blocked.pop(name, None) is not None:
+            event(_log, logging.INFO, "no longer blocked", **self._named(), map=name)
+
+    def _named(self) -> dict[str, str]:
+        return self._settings.name._asdict()
+
+    # Acknowledging
+
+    def _acknowledge_soon(self) -> None:
+        """Acknowledge what has arrived, unless that was done a moment ago or is being done."""
+        if self._acknowledging is not None:
+            return
+        if self._clock() < self._acknowledged_s + ACKNOWLEDGING_S:
+            return
+        places = self._places.arrived()
+        if places:
+            self._acknowledging = asyncio.create_task(self._acknowledge(places))
+
+    async def _acknowledge(self, places: dict[QueueName, int]) -> None:
+        try:
+            if await self._queues.acknowledge(places):
+                self._places.confirm(places)
+        finally:
+            # Refused, it is tried again with all that has arrived by then.
+            self._acknowledged_s = self._clock()
+            self._acknowledging = None
+            self._wake.set()
+
+
+def _is_too_large(queued: QueuedChange, welcome: Welcome) -> bool:
+    change, limits = queued.change, welcome.limits
+    if len(change.value) > limits.value_bytes:
+        return True
+    # No character takes more than four bytes.
+    if len(change.key) * 4 <= limits.key_bytes:
+        return False
+    return len(change.key.encode("utf-8", "surrogatepass")) > limits.key_bytes

@@ -1,0 +1,222 @@
+"""A source and a target in memory for the sender."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.wan.agreement import MergePolicy
+from grid_member.engine.wan.changes import Change, QueuedChange
+from grid_member.wan.endpoints import Endpoints
+from grid_member.wan.figures import PublisherFigures
+from grid_member.wan.hello import Began, Hello, TargetLimits, Welcome, read_hello, write_welcome
+from grid_member.wan.link import CHANGES_PATH, HELLO_PATH, Link, LinkParts
+from grid_member.wan.places import QueueName
+from grid_member.wan.protocol import Batch, read_batch, seal_compressed
+from grid_member.wan.sender import Sender, SenderSettings
+from tests.unit.member.wan.batches import NAME, SOURCE, TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+
+    from grid_member.wan.endpoints import Address
+    from grid_member.wan.ports import TargetError
+
+MEMBER: Final = b"m" * 16
+LIMITS: Final = TargetLimits(8192, 8 << 20, 16 << 20)
+ENDPOINTS: Final = (("london", 5705),)
+
+
+class FakeQueues:
+    """Queues as the state machine has them: of a key only the newest change."""
+
+    def __init__(self) -> None:
+        self.queues: dict[QueueName, dict[tuple[str, str], QueuedChange]] = {}
+        self.paused: set[bytes] = set()
+        self.policies: dict[str, MergePolicy] = {}
+        self.place = 0
+        self.acknowledged: list[Mapping[QueueName, int]] = []
+        self.refuses_acknowledgements = False
+        self.on_removal: Callable[[Change], None] = lambda _: None
+        self._wake: Callable[[], None] = lambda: None
+
+    def add(self, change: Change, member: bytes = MEMBER) -> None:
+        self.place += 1
+        key = change.key, change.kind.name if change.kind == 3 else ""
+        for queue, held in self.queues.items():
+            if queue.map_name == change.name:
+                held.pop(key, None)
+        queue = QueueName(change.name, member)
+        self.queues.setdefault(queue, {})[key] = QueuedChange(self.place, change)
+        self._wake()
+
+    def waiting(self) -> dict[QueueName, int]:
+        return {
+            queue: len(held)
+            for queue, held in self.queues.items()
+            if held and queue.member not in self.paused
+        }
+
+    def read(
+        self, queue: QueueName, after_place: int, limit: int, max_bytes: int
+    ) -> list[QueuedChange]:
+        found: list[QueuedChange] = []
+        size = 0
+        for queued in self.queues[queue].values():
+            if queued.place <= after_place:
+                continue
+            size += len(queued.change.value)
+            if found and (len(found) == limit or size > max_bytes):
+                break
+            found.append(queued)
+        return found
+
+    def policy(self, map_name: str) -> MergePolicy:
+        return self.policies.get(map_name, MergePolicy.LATEST_UPDATE)
+
+    async def acknowledge(self, places: Mapping[QueueName, int]) -> bool:
+        await asyncio.sleep(0.001)
+        if self.refuses_acknowledgements:
+            return False
+        self.acknowledged.append(dict(places))
+        for queue, place in places.items():
+            held = self.queues.get(queue, {})
+            for key in [key for key, queued in held.items() if queued.place <= place]:
+                self.on_removal(held.pop(key).change)
+        return True
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    @property
+    def empty(self) -> bool:
+        return not any(self.queues.values())
+
+
+@dataclass
+class FakeTarget:
+    """A target that merges by stamp, behind a line with faults."""
+
+    delay_s: float = 0.01
+    limits: TargetLimits = LIMITS
+    cluster_id: bytes = TARGET
+    hellos: list[Hello] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    stamps: dict[tuple[str, str], int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    """By map, the byte that is answered."""
+    faults: list[TargetError] = field(default_factory=list)
+    """What becomes of the next requests; of those that follow nothing."""
+    loses_answers: bool = False
+    """Faults strike after the batch was taken."""
+    at_once: int = 0
+    most_at_once: int = 0
+    chance: Callable[[], float] = lambda: 0.0
+    """More delay."""
+
+    async def post(self, address: Address, path: str, body: bytes, content_type: str) -> bytes:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await self._post(path, body)
+        finally:
+            self.at_once -= 1
+
+    async def _post(self, path: str, body: bytes) -> bytes:
+        fault = self.faults.pop(0) if self.faults else None
+        await asyncio.sleep(self.delay_s + self.chance())
+        if fault is not None and not self.loses_answers:
+            raise fault
+        if path == HELLO_PATH:
+            answer = self._greet(body)
+        else:
+            assert path == CHANGES_PATH
+            answer = self._merge(read_batch(body, 16 << 20))
+        if fault is not None:
+            raise fault
+        return answer
+
+    def _greet(self, body: bytes) -> bytes:
+        self.hellos.append(read_hello(body))
+        limits = self.limits
+        return write_welcome(Welcome(1, "london", self.cluster_id, "uuid", "0.2.0", limits))
+
+    def _merge(self, batch: Batch) -> bytes:
+        assert batch.header.target == self.cluster_id
+        self.batches.append(batch)
+        for change in batch.changes:
+            if change.name not in self.refused:
+                key = change.name, change.key
+                self.stamps[key] = max(self.stamps.get(key, 0), change.stamp)
+        return bytes(self.refused.get(name, 0) for name, _ in batch.maps)
+
+    @property
+    def keys(self) -> Counter[str]:
+        return Counter(change.key for batch in self.batches for change in batch.changes)
+
+
+@dataclass
+class Source:
+    """A sender with its parts."""
+
+    queues: FakeQueues
+    target: FakeTarget
+    figures: PublisherFigures
+
+    def add(self, changes: Iterable[Change], member: bytes = MEMBER) -> None:
+        for change in changes:
+            self.queues.add(change, member)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let (virtual) time pass until the condition holds."""
+        deadline_s = asyncio.get_running_loop().time() + 200
+        while not condition():
+            await asyncio.sleep(0.01)
+            assert asyncio.get_running_loop().time() < deadline_s, "it never came true"
+
+    async def until_empty(self) -> None:
+        await self.until(lambda: self.queues.empty)
+
+
+async def _compress(body: bytes) -> bytes:
+    return seal_compressed(body)
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    return ["10.0.0.1", "10.0.0.2"]
+
+
+def hello() -> Hello:
+    names = "london", NAME.replication, NAME.publisher
+    return Hello((1,), "tokyo", SOURCE, *names, "uuid", "0.2.0", Began.WENT_ON)
+
+
+@asynccontextmanager
+async def source(
+    target: FakeTarget | None = None,
+    *,
+    batch_size: int = 500,
+    max_delay_s: float = 1.0,
+    concurrency: int = -1,
+    resolve: Callable[[str, int], Awaitable[list[str]]] = _resolve,
+) -> AsyncIterator[Source]:
+    """Run a sender on fakes."""
+    loop = asyncio.get_running_loop()
+    queues, target, figures = FakeQueues(), target or FakeTarget(), PublisherFigures()
+    endpoints = Endpoints(ENDPOINTS, loop.time, 10.0, 100, resolve)
+    link = Link(LinkParts(target, endpoints, hello, figures))
+    settings = SenderSettings(
+        NAME, SOURCE, 0, 1, batch_size, max_delay_s, concurrency, compresses=True
+    )
+    sender = Sender(settings, queues, link, figures, loop.time, _compress)
+    running = asyncio.create_task(sender.run())
+    try:
+        yield Source(queues, target, figures)
+        assert not running.done(), "the sender ended by itself"
+    finally:
+        running.cancel()
+        link.close()
+        await asyncio.gather(running, return_exceptions=True)
