@@ -38,10 +38,10 @@ class Part:
 
 @dataclass(slots=True)
 class _Progress:
-    read: int = -1
-    arrived: int = -1
+    read: int = 0
+    arrived: int = 0
     """All up to this place have arrived."""
-    confirmed: int = -1
+    confirmed: int = 0
     """All up to this place are out of the queue."""
     parts: deque[Part] = field(default_factory=deque)
     under_way: int = 0
@@ -55,9 +55,9 @@ class Places:
         self._queues: dict[QueueName, _Progress] = {}
 
     def cursor(self, queue: QueueName) -> int:
-        """Return the place after which the queue was not read yet."""
+        """Return the place after which the queue was not read yet; 0 is its begin."""
         found = self._queues.get(queue)
-        return -1 if found is None else found.read
+        return 0 if found is None else found.read
 
     def under_way(self, queue: QueueName) -> int:
         """Return how many changes of the queue were read and are not acknowledged."""

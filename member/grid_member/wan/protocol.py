@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.state.operations import made
 from grid_member.engine.wan.agreement import MergePolicy, PublisherName
-from grid_member.engine.wan.changes import Change, ChangeKind
+from grid_member.engine.wan.changes import CLUSTER_ID_BYTES, MAX_PASSED, Change, ChangeKind
+from grid_member.engine.wan.stamps import STAMP_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,11 +31,7 @@ CONTENT_TYPE: Final = "application/x-grid-wan"
 PROTOCOL: Final = 1
 MAX_CHANGES: Final = 10_000
 """Of one batch; `batch-size` may not be greater."""
-MAX_PASSED: Final = 16
-"""Clusters that one change names as passed."""
-STAMP_BITS: Final = 59
 COMPRESSED_FROM_BYTES: Final = 4096
-CLUSTER_ID_BYTES: Final = 16
 
 _MAGIC: Final = b"GWAN"
 _DEFLATED: Final = 1
