@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_member.engine.api import Done, Entry, Reason, Refused, Structures
+from grid_member.engine.api import Done, Entry, MapSettings, Reason, Refused, Structures
 from grid_member.engine.local.placement import Placement
 from grid_member.engine.local.system import SystemSide
 from grid_member.engine.shard.answers import FAILED
@@ -64,17 +64,10 @@ class MapSide(SystemSide):
     def _map_put(
         self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
     ) -> None:
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(unconfigured_refusal("map"))
+        found = self.growing_way(name, done)
+        if found is None:
             return
-        refused = self._write_refusal()
-        if refused is not None:
-            done(refused)  # before the start there is no shard
-            return
-        shard = self._maps.shard(name, settings.persistent)
-        if self._maps.changed:
-            done = self._maps.counting(name, shard, settings.persistent, done)
+        settings, shard, done = found
         if content_type is not None:
             content_type = shared(content_type)  # a few, of millions of entries
         fields = name, key, value, content_type, settings.time_to_live_s * 1000
@@ -88,6 +81,18 @@ class MapSide(SystemSide):
             if self._keeps_ways and not self._maps.changed:
                 self._note_way(name, shard, fields[-1])
         shard.propose(operation, done, len(key) + len(value))
+
+    def growing_way(self, name: str, done: Done[T]) -> tuple[MapSettings, Shard, Done[T]] | None:
+        """Return settings, shard and callback of what brings data; None once it was refused."""
+        settings = self._structures.map_settings(name)
+        refused = unconfigured_refusal("map") if settings is None else self._write_refusal()
+        if settings is None or refused is not None:
+            done(refused or unconfigured_refusal("map"))  # before the start there is no shard
+            return None
+        shard = self._maps.shard(name, settings.persistent)
+        if self._maps.changed:
+            done = self._maps.counting(name, shard, settings.persistent, done)
+        return settings, shard, done
 
     def _note_way(self, name: str, shard: Shard, ttl_ms: int) -> None:
         if len(self._ways) >= MAX_WAYS:
@@ -137,36 +142,27 @@ class MapSide(SystemSide):
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(unconfigured_refusal("map"))
-        elif self._refusal is not None:
-            done(self._refusal)
-        else:
-            shard = self._maps.shard(name, settings.persistent)
-            self._propose(shard, MapRemove(name, key), done, len(key))
+        self._propose(name, MapRemove(name, key), done, len(key))
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(unconfigured_refusal("map"))
-        elif self._refusal is not None:
-            done(self._refusal)
-        else:
-            self._propose(self._maps.shard(name, settings.persistent), MapClear(name), done, 0)
+        self._propose(name, MapClear(name), done, 0)
 
     def _write_refusal(self) -> Refused | None:
         if self._refusal is None and self._shards.durable[0].state.passive:
             return PASSIVE
         return self._refusal
 
-    def _propose(self, shard: Shard, operation: Operation, done: Done[T], size_bytes: int) -> None:
+    def _propose(self, name: str, operation: Operation, done: Done[T], size_bytes: int) -> None:
+        settings = self._structures.map_settings(name)
+        if settings is None:
+            done(unconfigured_refusal("map"))
+            return
         refused = self._write_refusal()
         if refused is not None:
             done(refused)
         else:
-            shard.propose(operation, done, size_bytes)
+            self._maps.shard(name, settings.persistent).propose(operation, done, size_bytes)
 
 
 class MapRead:

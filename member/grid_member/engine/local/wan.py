@@ -1,0 +1,108 @@
+"""WAN replication of a member's engine: changes of other clusters in, queued changes out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Refused
+from grid_member.engine.state.operations import WanAcknowledge, WanMerge
+from grid_member.engine.wan.agreement import MergePolicy, PublisherState
+from grid_member.engine.wan.changes import ChangeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.engine.api import Done
+    from grid_member.engine.local.maps import MapSide
+    from grid_member.engine.log.log import Clock
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.state.operations import AcknowledgedPlace
+    from grid_member.engine.wan.agreement import Agreement, PublisherName
+    from grid_member.engine.wan.changes import Change, MergeResult, QueuedChange
+
+
+class WanSide:
+    """What an engine does for WAN replication."""
+
+    def __init__(self, maps: MapSide, clock: Clock) -> None:
+        self._maps = maps
+        self._clock = clock
+
+    @property
+    def ready(self) -> bool:
+        """Whether changes are taken, and queues can be read."""
+        return self._maps.ready
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What the members agreed on; None before they have."""
+        return self._maps.shards[0].state.wan.agreement if self._maps.ready else None
+
+    def shards(self) -> list[WanShard]:
+        """Return each shard's part, in the order of the shards."""
+        return [WanShard(shard, self._clock) for shard in self._maps.shards]
+
+    def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
+        """Merge a change of another cluster."""
+        found = self._maps.growing_way(change.name, done)
+        if found is None:
+            return
+        settings, shard, done = found
+        if not change.idle_ms and change.kind is ChangeKind.PUT:
+            change = change._replace(idle_ms=settings.max_idle_s * 1000)
+        if settings.max_idle_s or settings.eviction is not None:
+            shard.reads.send(change.name)  # as before a put
+        operation = WanMerge(change, policy, settings.eviction)
+        shard.propose(operation, done, len(change.key) + len(change.value))
+
+
+class WanShard:
+    """The queues of one shard, as senders need them. It holds no state, which may be replaced."""
+
+    def __init__(self, shard: Shard, clock: Clock) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._seen = -1
+
+    def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
+        """Return the number of keys in each queue whose member lets the publisher send."""
+        wan = self._shard.state.wan
+        return {
+            (name, member): size
+            for (name, member), size in wan.queue_sizes(publisher).items()
+            if wan.member_state(publisher, member) is PublisherState.REPLICATING
+        }
+
+    def read(
+        self, publisher: PublisherName, queue: tuple[str, bytes], after: int, limit: int, most: int
+    ) -> list[QueuedChange]:
+        """Return up to so many changes of a queue, and about so many bytes, behind a place."""
+        state = self._shard.state
+        now_ms = max(self._clock(), state.timestamp_ms)
+        return state.wan.read_queue(publisher, *queue, after, limit, most, now_ms)
+
+    def policy(self, name: str) -> MergePolicy:
+        """Return the merge policy of a map."""
+        found = self._shard.state.wan.maps.get(name)
+        reference = None if found is None else found.reference
+        return MergePolicy.LATEST_UPDATE if reference is None else reference.policy
+
+    async def acknowledge(
+        self, publisher: PublisherName, places: Iterable[AcknowledgedPlace]
+    ) -> bool:
+        """Take from the queues what the target has; False when the log does not take it now."""
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def note(result: object) -> None:
+            if not outcome.done():
+                outcome.set_result(result)
+
+        self._shard.propose(WanAcknowledge(publisher, tuple(places)), note, 0)
+        return not isinstance(await outcome, Refused)
+
+    def changed(self) -> bool:
+        """Tell whether a replicated map changed since this was asked last."""
+        clock = self._shard.state.wan.clock
+        former, self._seen = self._seen, clock
+        return clock != former
