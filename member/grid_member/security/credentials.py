@@ -77,6 +77,7 @@ class Gate:
 
     def __init__(
         self,
+        listener: str,
         cluster_name: str,
         security: SecurityConfig,
         guard: RealmConfig | None,
@@ -85,10 +86,11 @@ class Gate:
         """Take what the listener asks for.
 
         Args:
+            listener: how audit lines name it.
             cluster_name: what callers give in place of credentials while security is off.
             security: the member's.
-            guard: the realm of the management listener, which asks everybody for Basic
-                authentication, with security off as well; None for the REST listener.
+            guard: the realm of the management and of the WAN listener, which ask everybody for
+                Basic authentication, with security off as well; None for the REST listener.
             clock: seconds that only go forward.
         """
         realm = security.member_realm if security.enabled else None
@@ -98,7 +100,7 @@ class Gate:
         self._asks_everybody = guard is not None
         self._guard = Realm(guard) if guard else self._members
         self._throttle = Throttle(clock)
-        self.audit = Audit("management" if guard else "rest")
+        self.audit = Audit(listener)
         self.slowed_count = 0
         """How many attempts were turned away because their address has to wait."""
 

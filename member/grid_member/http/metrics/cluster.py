@@ -61,7 +61,9 @@ def certificate_ends(config: MemberConfig) -> dict[tuple[str, str], float]:
 
     Times are seconds since 1970. What cannot be read is left out.
     """
-    listeners = [one for one in (config.rest, config.management) if one is not None]
+    listeners = [
+        one for one in (config.rest, config.management, config.wan_listener) if one is not None
+    ]
     used = [(one.kind, one.tls) for one in listeners]
     used.append((MEMBERS, None if config.cluster is None else config.cluster.tls))
     return {

@@ -9,7 +9,7 @@ import logging
 import socket
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.io.listening import close_servers
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from grid_member.config.model.member import ListenerConfig
     from grid_member.http.metrics.request_counting import RequestHandler
     from grid_member.http.server.admission import Room
+    from grid_member.http.server.wan_service import WanService
+    from grid_member.wan.figures import WanFigures
+    from grid_member.wan.receiver import Receiver
 
 BACKLOG_CONNECTIONS: Final = 2048
 KEEPALIVE_IDLE_S: Final = 20
@@ -163,7 +166,7 @@ def _bind_one(interface: str, port: int) -> socket.socket:
 @dataclass(slots=True)
 class _OpenListener:
     config: ListenerConfig
-    service: Service | None
+    service: Service | WanService | None
     """None shows metrics."""
     factory: ConnectionFactory
     tls: TlsListener | None
@@ -181,11 +184,25 @@ def ears(sock: socket.socket, count: int, loop: asyncio.AbstractEventLoop) -> li
     return [sock, *(sock.dup() for _ in range(count - 1))]
 
 
+class WanParts(Protocol):
+    """What a member has of WAN replication, as the listeners need it."""
+
+    @property
+    def receiver(self) -> Receiver:
+        """Takes the batches of other clusters."""
+
+    @property
+    def figures(self) -> WanFigures:
+        """What was counted."""
+
+
 class Listeners:
     """The ports of one member."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, wan: WanParts | None = None) -> None:
+        """Take the member, and what its WAN listener hands batches to, if it has one."""
         self._member = member
+        self._wan = wan
         self._open: list[_OpenListener] = []
         self._tls: dict[str, ServerTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
@@ -213,7 +230,16 @@ class Listeners:
             for o in self._open
         ]
 
-    def _handler_of(self, service: Service | None) -> RequestHandler:
+    def _service(self, config: ListenerConfig) -> Service | WanService | None:
+        if config.metrics:
+            return None
+        if not config.wan or self._wan is None:
+            return Service(self._member, config, self.counts)
+        from grid_member.http.server.wan_service import WanService  # loaded only where it is used
+
+        return WanService(self._member, config, self._wan.receiver)
+
+    def _handler_of(self, service: Service | WanService | None) -> RequestHandler:
         measurements = self._member.measurements
         if service is None:
             from grid_member.http.metrics.member import (
@@ -223,7 +249,9 @@ class Listeners:
             return MetricsService(self._member, self.figures).answer
         return service.answer if measurements is None else measured(service.answer, measurements)
 
-    def _factory(self, config: ListenerConfig, service: Service | None) -> ConnectionFactory:
+    def _factory(
+        self, config: ListenerConfig, service: Service | WanService | None
+    ) -> ConnectionFactory:
         answering = self._handler_of(service)
         admission = Admission(self._shared_room(), config.kind)
 
@@ -251,7 +279,8 @@ class Listeners:
     def _shared_room(self) -> Room:
         if self._room is None:
             own, files = self._member.config, open_files_limit()
-            count = sum(config is not None for config in (own.rest, own.management, own.metrics))
+            listeners = own.rest, own.management, own.metrics, own.wan_listener
+            count = sum(config is not None for config in listeners)
             self._room = room(own.http.max_connections, files, count)
             warn_of_room(self._room, own.http.max_connections, files)
         return self._room
@@ -268,7 +297,7 @@ class Listeners:
     async def open(self, config: ListenerConfig, sockets: list[socket.socket]) -> int:
         """Serve on bound sockets; return their port."""
         self.prepare(config)
-        service = None if config.metrics else Service(self._member, config, self.counts)
+        service = self._service(config)
         factory = self._factory(config, service)
         loop = asyncio.get_running_loop()
         tls = None

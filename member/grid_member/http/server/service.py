@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import HttpVersion10, HttpVersion11
-
-from grid_member.config.model.security import RealmConfig
 from grid_member.http.metrics.request_counting import PATH
 from grid_member.http.routes import data
 from grid_member.http.routes.calls import (
     HttpCall,
-    UnreadableError,
     read_body,
     split_parameters,
 )
 from grid_member.http.routes.handlers import HANDLERS
 from grid_member.http.routes.idempotent import carry_out_once
 from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
+from grid_member.http.server.reading import (
+    UNREADABLE,
+    check_framing,
+    framing_problem,
+    gate_of,
+    header_bytes,
+    unreadable_answer,
+)
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failure_answer
-from grid_member.http.wire.paths import MalformedError, split_target
+from grid_member.http.wire.paths import split_target
 from grid_member.security.audit import endpoint, is_failure
-from grid_member.security.credentials import Gate, LoginAttempt, LoginVerdict
+from grid_member.security.credentials import LoginAttempt, LoginVerdict
 from grid_member.security.details import details
 from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
@@ -37,14 +40,12 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member.member import Member
-    from grid_member.config.model.member import EndpointGroup, ListenerConfig, MemberConfig
+    from grid_member.config.model.member import EndpointGroup, ListenerConfig
     from grid_member.http.routes.calls import ConnectionCounts
     from grid_member.http.table import Match, Route
 
 _log: Final = logging.getLogger("grid.http")
 _BODY_METHODS: Final = frozenset({"POST", "PUT"})
-_LINE_OVERHEAD_BYTES: Final = 4
-"""`: ` and the line end of a header line."""
 
 
 class BackgroundCalls:
@@ -81,7 +82,7 @@ class Service:
         self._listener = listener
         self._connections = connections
         self._table = RoutingTable()
-        self._gate = _gate(member.config, listener)
+        self._gate = gate_of(member.config, listener)
         self._measured = member.measurements is not None
         self._background = BackgroundCalls()
 
@@ -94,8 +95,8 @@ class Service:
         """Return the answer; what goes wrong is an answer, too."""
         try:
             answer = await self._route(request)
-        except (MalformedError, UnreadableError) as problem:
-            answer = _refusal(problem)
+        except UNREADABLE as problem:
+            answer = unreadable_answer(problem)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as problem:
@@ -122,14 +123,14 @@ class Service:
                 remote=unmap(request.remote),
             )
         # While it drains a connection ends only when all that came on it is answered.
-        if (self._member.ending and not self._member.draining) or _framing_problem(request):
+        if (self._member.ending and not self._member.draining) or framing_problem(request):
             answer = replace(answer, close=True)
         return answer
 
     async def _route(self, request: web.BaseRequest) -> Answer:
-        if _header_bytes(request) > self._member.config.limits.header_bytes:
+        if header_bytes(request) > self._member.config.limits.header_bytes:
             return error(431, "the header block is too large", close=True)
-        _check_framing(request)
+        check_framing(request)
         target = split_target(request.raw_path)
         match = self._table.match(target.parts)
         row = match.row(request.method) if match else None
@@ -190,8 +191,8 @@ class Service:
             if row.parameters is None:
                 return call
             call = replace(call, parameters=split_parameters(call.body, row.parameters))
-        except (MalformedError, UnreadableError) as unreadable:
-            return _refusal(unreadable)
+        except UNREADABLE as unreadable:
+            return unreadable_answer(unreadable)
         if len(call.parameters) < row.parameters:
             return error(400, f"this endpoint expects {row.parameters} parameters")
         return call
@@ -266,15 +267,6 @@ async def _perform(call: HttpCall) -> Answer:
     return await (operation(call) if row.parameters is None else carry_out_once(call, operation))
 
 
-def _refusal(problem: MalformedError | UnreadableError) -> Answer:
-    return error(400, str(problem)) if isinstance(problem, MalformedError) else problem.answer
-
-
-def _gate(config: MemberConfig, listener: ListenerConfig) -> Gate:
-    guard = None if listener.users is None else RealmConfig(listener.realm, listener.users)
-    return Gate(config.cluster_name, config.security, guard, time.monotonic)
-
-
 def _attempt(request: web.BaseRequest, row: Route | None) -> LoginAttempt:
     shown = endpoint(request.method, row.path if row else None)
     return LoginAttempt(
@@ -293,34 +285,3 @@ def _plain(parts: tuple[str, ...], rows: tuple[Route, ...]) -> tuple[str, ...]:
 def _retry_after(verdict: LoginVerdict) -> tuple[tuple[str, str], ...]:
     seconds = verdict.retry_after_s
     return (("Retry-After", str(seconds)),) if seconds else ()
-
-
-def _check_framing(request: web.BaseRequest) -> None:
-    """Refuse what the parser lets through and this interface does not speak.
-
-    Raises:
-        UnreadableError: an HTTP version other than 1.0 and 1.1, a tunnel, or a transfer coding
-            besides chunked, which another server on the way might see with another length.
-    """
-    if request.version not in (HttpVersion10, HttpVersion11):
-        raise UnreadableError(400, "the HTTP version is neither 1.0 nor 1.1")
-    if request.method == "CONNECT":
-        raise UnreadableError(400, "this is not a proxy")
-    codings = request.headers.getall("Transfer-Encoding", [])
-    if codings and request.version == HttpVersion10:
-        raise UnreadableError(400, "HTTP/1.0 has no transfer codings")
-    if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
-        raise UnreadableError(400, "unknown transfer coding")
-
-
-def _framing_problem(request: web.BaseRequest) -> bool:
-    # The body is malformed, or a client that waits for 100 may send its next request instead.
-    body = request.content
-    return body.exception() is not None or ("Expect" in request.headers and not body.is_eof())
-
-
-def _header_bytes(request: web.BaseRequest) -> int:
-    size = len(request.method) + len(request.raw_path) + len(" HTTP/1.1") + 1
-    for name, value in request.raw_headers:
-        size += len(name) + len(value) + _LINE_OVERHEAD_BYTES
-    return size

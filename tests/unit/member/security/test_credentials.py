@@ -56,11 +56,11 @@ OP = basic("op", "only-here")
 
 
 def rest(security: SecurityConfig, clock: Callable[[], float] | None = None) -> Gate:
-    return Gate("dev", security, None, clock or Clock())
+    return Gate("rest", "dev", security, None, clock or Clock())
 
 
 def management(security: SecurityConfig) -> Gate:
-    return Gate("dev", security, OPERATORS, Clock())
+    return Gate("management", "dev", security, OPERATORS, Clock())
 
 
 def attempt(*headers: str, remote: str = "10.0.0.7") -> LoginAttempt:
@@ -270,7 +270,7 @@ def test_during_a_wait_a_wrong_answer_does_not_tell_which_names_are_in_use() -> 
 
 def test_users_of_two_realms_who_share_a_name_are_two() -> None:
     operators = RealmConfig("operators", (User("ada", "only-here"),))
-    gate = Gate("dev", ON, operators, Clock())
+    gate = Gate("management", "dev", ON, operators, Clock())
     here = basic("ada", "only-here")
     assert checked(gate, (here,), "", "") == ACCEPTED
     for n in range(20):

@@ -1,0 +1,263 @@
+"""Takes the batches of other clusters: each change becomes a merge, and all are answered at once.
+
+batch ──▶ maps that are refused as a whole ──▶ merges, in slices ──▶ all committed ──▶ a byte a map
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.wan.answers import MapAnswer
+from grid_member.wan.figures import MAX_SOURCES, REFUSED
+from grid_member.wan.hello import TargetLimits, Welcome
+from grid_member.wan.pacing import SLICE, Pacer
+from grid_member.wan.protocol import PROTOCOL, read_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from grid_member.engine.api import Done
+    from grid_member.engine.wan.agreement import Agreement, MergePolicy
+    from grid_member.engine.wan.changes import Change, MergeResult
+    from grid_member.wan.figures import WanFigures
+    from grid_member.wan.hello import Hello
+    from grid_member.wan.protocol import Batch
+
+MAX_WAITING_MERGES: Final = 8192
+"""Merges without an outcome; while there are more no batch is taken."""
+BATCH_OVERHEAD_BYTES: Final = 1 << 20
+"""Of a batch beyond its largest value: names, heads, and the batches of many small changes."""
+MAX_SHOWN_CHARACTERS: Final = 64
+NOT_READY: Final = "the member is not ready"
+NOT_AGREED: Final = "the members have not agreed on WAN replication yet"
+_UNNAMED: Final = "unknown"
+_MAP_REFUSALS: Final = {
+    Reason.NOT_CONFIGURED: MapAnswer.NOT_CONFIGURED,
+    Reason.CLOCK_AHEAD: MapAnswer.CLOCK_AHEAD,
+}
+
+
+class ConflictError(Exception):
+    """This source is not taken, and repeating what it sent does not help; the message says why."""
+
+
+class BusyError(Exception):
+    """Nothing is taken now: to be sent again, nothing or not all of it was merged."""
+
+
+class Merging(Protocol):
+    """The engine as the receiver needs it."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether changes are taken."""
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What the members agreed on; None before they have."""
+
+    def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
+        """Merge a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverSettings:
+    """What the configuration of this member says."""
+
+    cluster_name: str
+    member: str
+    version: str
+    key_bytes: int
+    value_bytes: int
+    accepted_clusters: tuple[str, ...] | None
+    """None takes any that authenticates."""
+
+    @property
+    def batch_bytes(self) -> int:
+        """How large a batch may be."""
+        return self.key_bytes + self.value_bytes + 2 * BATCH_OVERHEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What the receiver asks again with each request."""
+
+    is_configured: Callable[[str], bool]
+    """Tells whether a map has a configuration."""
+    version_problem: Callable[[], str | None]
+    """Why the cluster's version has no WAN replication; None when it has."""
+    published_back: Callable[[str], tuple[str, ...]]
+    """Returns the configured maps that are published to a cluster of this name."""
+
+
+class Receiver:
+    """The side of a cluster that is a target."""
+
+    def __init__(
+        self,
+        engine: Merging,
+        settings: ReceiverSettings,
+        facts: ClusterFacts,
+        figures: WanFigures,
+        pacer: Pacer,
+    ) -> None:
+        self.settings = settings
+        self._engine = engine
+        self._facts = facts
+        self._figures = figures
+        self._pacer = pacer
+        self._names: dict[bytes, str] = {}
+        """Of the clusters that said hello, by their ids."""
+        self.waiting = 0
+        """Merges without an outcome."""
+
+    def greet(self, hello: Hello) -> Welcome:
+        """Return what a source may send.
+
+        Raises:
+            ConflictError: it may send nothing.
+            BusyError: that is not known now.
+        """
+        agreement = self._agreement()
+        problem = self._hello_problem(hello, agreement)
+        if problem is not None:
+            raise ConflictError(problem)
+        if len(self._names) < MAX_SOURCES or hello.cluster_id in self._names:
+            self._names[hello.cluster_id] = hello.cluster_name[:MAX_SHOWN_CHARACTERS]
+        settings = self.settings
+        return Welcome(
+            protocol=PROTOCOL,
+            cluster_name=settings.cluster_name,
+            cluster_id=agreement.cluster_id,
+            member=settings.member,
+            version=settings.version,
+            limits=TargetLimits(settings.key_bytes, settings.value_bytes, settings.batch_bytes),
+            published_back=self._facts.published_back(hello.cluster_name),
+        )
+
+    async def take(self, data: bytes) -> bytes:
+        """Merge a batch; return a byte for each of its maps once all is committed.
+
+        Raises:
+            ProtocolError: the bytes are no batch.
+            ConflictError: it is for another cluster, or from this one.
+            BusyError: not all of it was merged.
+        """
+        agreement = self._agreement()
+        if self.waiting > MAX_WAITING_MERGES:
+            raise BusyError("too many merges wait")
+        batch = read_batch(data, self.settings.batch_bytes)
+        header = batch.header
+        if header.target != agreement.cluster_id:
+            raise ConflictError("the batch is for another cluster: say hello again")
+        if header.source == agreement.cluster_id:
+            raise ConflictError("the batch is from this cluster itself")
+        return await self._merge(batch)
+
+    def _agreement(self) -> Agreement:
+        problem = self._facts.version_problem()
+        if problem is not None:
+            raise ConflictError(problem)
+        if not self._engine.ready:
+            raise BusyError(NOT_READY)
+        agreement = self._engine.agreement
+        if agreement is None:
+            raise BusyError(NOT_AGREED)
+        return agreement
+
+    def _hello_problem(self, hello: Hello, agreement: Agreement) -> str | None:
+        own, accepted = self.settings.cluster_name, self.settings.accepted_clusters
+        if PROTOCOL not in hello.protocols:
+            return f"there is no protocol that both know: this cluster speaks {PROTOCOL}"
+        if hello.cluster_id == agreement.cluster_id:
+            return "this is the same cluster"
+        if hello.target_name != own:
+            return f"this cluster is called {own}: cluster-name of the publisher is another one"
+        if accepted is not None and hello.cluster_name not in accepted:
+            return "wan.accepted-clusters does not have the name of the source"
+        return None
+
+    async def _merge(self, batch: Batch) -> bytes:
+        refused = self._refused_maps(batch)
+        policies = dict(batch.maps)
+        changes = [change for change in batch.changes if change.name not in refused]
+        merges = _Merges(self, changes)
+        self._pacer.begin()
+        for start in range(0, len(changes), SLICE):
+            if start:
+                await self._pacer.turn()
+            for change in changes[start : start + SLICE]:
+                self._engine.merge(change, policies[change.name], merges.expect(change.name))
+        await merges.all_done()
+        refused |= merges.refused
+        counts = merges.counts
+        counts[REFUSED] += sum(change.name in refused for change in batch.changes)
+        source = self._names.get(batch.header.source, _UNNAMED)
+        self._figures.count_received(source, +counts)
+        if merges.problem is not None:
+            raise BusyError(merges.problem.message)
+        return bytes(refused.get(name, MapAnswer.TAKEN) for name, _ in batch.maps)
+
+    def _refused_maps(self, batch: Batch) -> dict[str, MapAnswer]:
+        """Return the maps of which nothing is taken: they are looked at before any is merged."""
+        refused = {
+            name: MapAnswer.NOT_CONFIGURED
+            for name, _ in batch.maps
+            if not self._facts.is_configured(name)
+        }
+        settings = self.settings
+        for change in batch.changes:
+            if len(change.value) > settings.value_bytes or _is_long(change.key, settings.key_bytes):
+                refused.setdefault(change.name, MapAnswer.TOO_LARGE)
+        return refused
+
+
+class _Merges:
+    """The merges of one batch, until each has its outcome."""
+
+    def __init__(self, receiver: Receiver, changes: Iterable[Change]) -> None:
+        self._receiver = receiver
+        self._left = sum(1 for _ in changes)
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.counts: Counter[str] = Counter()
+        self.refused: dict[str, MapAnswer] = {}
+        self.problem: Refused | None = None
+        """Why not all of it was merged, and may be when it is sent again."""
+        if not self._left:
+            self._done.set_result(None)
+
+    def expect(self, name: str) -> Done[MergeResult]:
+        """Return the callback of one merge of a map."""
+        self._receiver.waiting += 1
+
+        def note(outcome: MergeResult | Refused) -> None:
+            self._receiver.waiting -= 1
+            self._left -= 1
+            if isinstance(outcome, Refused):
+                self._note_refusal(name, outcome)
+            else:
+                self.counts[outcome.value] += 1
+            if not self._left and not self._done.done():
+                self._done.set_result(None)
+
+        return note
+
+    async def all_done(self) -> None:
+        """Return when each merge has its outcome."""
+        await self._done
+
+    def _note_refusal(self, name: str, refused: Refused) -> None:
+        answer = _MAP_REFUSALS.get(refused.reason)
+        if answer is None:
+            self.problem = refused
+        else:
+            self.refused[name] = answer
+
+
+def _is_long(key: str, most_bytes: int) -> bool:
+    # No character takes more than four bytes.
+    return len(key) * 4 > most_bytes and len(key.encode("utf-8", "surrogatepass")) > most_bytes

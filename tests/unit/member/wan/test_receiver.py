@@ -1,0 +1,198 @@
+"""Promise: a batch is answered when all of it is merged, and refused by map or as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.wan.agreement import Agreement
+from grid_member.engine.wan.changes import Change, MergeResult
+from grid_member.wan.answers import MapAnswer
+from grid_member.wan.figures import WanFigures
+from grid_member.wan.hello import Began, Hello
+from grid_member.wan.pacing import Pacer
+from grid_member.wan.protocol import ProtocolError, seal
+from grid_member.wan.receiver import (
+    MAX_WAITING_MERGES,
+    BusyError,
+    ClusterFacts,
+    ConflictError,
+    Receiver,
+    ReceiverSettings,
+)
+from tests.unit.member.wan.batches import HEADER, SOURCE, TARGET, body, clear, put, removal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Done
+    from grid_member.engine.wan.agreement import MergePolicy
+
+SETTINGS = ReceiverSettings("london", "member", "0.2.0", 64, 1000, ("tokyo",))
+HELLO = Hello((1,), "tokyo", SOURCE, "london", "r", "p", "uuid", "0.2.0", Began.EMPTY)
+
+
+class FakeEngine:
+    """Merges when it is told to."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.agreement: Agreement | None = Agreement(1, TARGET, (), (), 0, 0, 60_000)
+        self.merged: list[tuple[Change, Done[MergeResult]]] = []
+        self.refusals: dict[str, Refused] = {}
+        """By map."""
+        self.holds = False
+
+    def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
+        self.merged.append((change, done))
+        if not self.holds:
+            self.answer(len(self.merged) - 1)
+
+    def answer(self, place: int) -> None:
+        change, done = self.merged[place]
+        done(self.refusals.get(change.name, MergeResult.TAKEN))
+
+
+def receiver(
+    engine: FakeEngine, figures: WanFigures | None = None, version: str | None = None
+) -> Receiver:
+    facts = ClusterFacts(lambda name: name != "unknown", lambda: version, lambda _: ("orders",))
+    return Receiver(engine, SETTINGS, facts, figures or WanFigures(), Pacer(time.monotonic))
+
+
+async def turn_until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until a condition holds."""
+    for _ in range(100_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came true")
+
+
+async def test_it_answers_when_all_is_committed() -> None:
+    engine, figures = FakeEngine(), WanFigures()
+    engine.holds = True
+    target = receiver(engine, figures)
+    target.greet(HELLO)
+    batch = [put("orders", "a", 1), removal("people", "b", 2), clear("orders", 3)]
+    taking = asyncio.create_task(target.take(seal(body(*batch))))
+    await turn_until(lambda: len(engine.merged) == 3)
+    for place in (2, 0, 1):
+        await asyncio.sleep(0)
+        assert not taking.done()
+        assert target.waiting
+        engine.answer(place)
+    assert await taking == bytes((0, 0))
+    assert not target.waiting
+    assert [change for change, _ in engine.merged] == batch
+    assert figures.received == {"tokyo": Counter(taken=3)}
+
+
+async def test_maps_are_refused_whole_and_others_are_taken() -> None:
+    engine, figures = FakeEngine(), WanFigures()
+    engine.refusals = {"ahead": Refused(Reason.CLOCK_AHEAD, "set the clocks")}
+    target = receiver(engine, figures)
+    target.greet(HELLO)
+    batch = [
+        *(put("fits", "a", 1), put("large", "b", 2), put("large", "c", 3, b"x" * 1001)),
+        *(put("long", "ü" * 33, 4), put("unknown", "d", 5), put("ahead", "e", 6)),
+    ]
+    codes = await target.take(seal(body(*batch)))
+    large, gone, ahead = MapAnswer.TOO_LARGE, MapAnswer.NOT_CONFIGURED, MapAnswer.CLOCK_AHEAD
+    assert codes == bytes((0, large, large, gone, ahead))
+    assert [change.name for change, _ in engine.merged] == ["fits", "ahead"]
+    assert figures.received["tokyo"] == {"taken": 1, "refused": 5}
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.PASSIVE, Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING]
+)
+async def test_what_may_be_taken_later_is_asked_for_again(reason: Reason) -> None:
+    engine = FakeEngine()
+    engine.refusals = {"people": Refused(reason, "why")}
+    with pytest.raises(BusyError, match="why"):
+        await receiver(engine).take(seal(body(put("orders", "a", 1), put("people", "b", 2))))
+
+
+async def test_nothing_is_taken_while_many_merges_wait() -> None:
+    engine = FakeEngine()
+    engine.holds = True
+    target = receiver(engine)
+    changes = [put("orders", str(number), 1) for number in range(MAX_WAITING_MERGES + 1)]
+    taking = asyncio.create_task(target.take(seal(body(*changes))))
+    await turn_until(lambda: len(engine.merged) == len(changes))
+    with pytest.raises(BusyError, match="too many merges"):
+        await target.take(seal(body(put("orders", "a", 1))))
+    engine.answer(0)
+    engine.holds = False
+    assert await target.take(seal(body(put("orders", "a", 1)))) == b"\x00"
+    for place in range(1, len(changes)):
+        engine.answer(place)
+    assert await taking == b"\x00"
+
+
+async def test_a_client_that_leaves_leaves_nothing_behind() -> None:
+    engine = FakeEngine()
+    engine.holds = True
+    target = receiver(engine)
+    taking = asyncio.create_task(target.take(seal(body(put("orders", "a", 1)))))
+    await turn_until(lambda: bool(engine.merged))
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    engine.answer(0)
+    assert not target.waiting
+
+
+async def test_a_batch_for_or_from_the_wrong_cluster_is_refused() -> None:
+    target = receiver(FakeEngine())
+    with pytest.raises(ConflictError, match="for another cluster"):
+        await target.take(seal(body(header=HEADER._replace(target=bytes(16)))))
+    with pytest.raises(ConflictError, match="this cluster itself"):
+        await target.take(seal(body(header=HEADER._replace(source=TARGET))))
+    with pytest.raises(ProtocolError):
+        await target.take(b"no batch")
+
+
+async def test_a_member_that_is_not_there_yet_says_so() -> None:
+    engine = FakeEngine()
+    engine.agreement = None
+    with pytest.raises(BusyError, match="agreed"):
+        receiver(engine).greet(HELLO)
+    engine.ready = False
+    with pytest.raises(BusyError, match="not ready"):
+        await receiver(engine).take(seal(body()))
+    with pytest.raises(ConflictError, match=r"needs 0\.2"):
+        receiver(engine, version="the cluster version is 0.1: WAN replication needs 0.2").greet(
+            HELLO
+        )
+
+
+def test_a_hello_is_answered_with_what_is_taken() -> None:
+    welcome = receiver(FakeEngine()).greet(HELLO)
+    assert welcome.cluster_id == TARGET
+    assert welcome.cluster_name == "london"
+    assert welcome.published_back == ("orders",)
+    limits = welcome.limits
+    assert (limits.key_bytes, limits.value_bytes) == (64, 1000)
+    assert limits.batch_bytes == SETTINGS.batch_bytes
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"protocols": (2, 3)}, "no protocol"),
+        ({"cluster_id": TARGET}, "the same cluster"),
+        ({"target_name": "paris"}, "called london"),
+        ({"cluster_name": "kyoto"}, "accepted-clusters"),
+    ],
+)
+def test_a_hello_is_refused(change: dict[str, object], why: str) -> None:
+    hello = replace(HELLO, **change)  # type: ignore[arg-type]
+    with pytest.raises(ConflictError, match=why):
+        receiver(FakeEngine()).greet(hello)
