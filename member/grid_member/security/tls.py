@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import ssl
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.config.model.security import ClientCertificates
 from grid_member.engine.io.certificates import concerns, concerns_of_authorities
@@ -135,8 +135,15 @@ class ServerTls:
             event(_log, logging.WARNING, "certificate not reloaded, the old one stays", why=message)
 
 
+class Refreshed(Protocol):
+    """Something made of files."""
+
+    def refresh(self) -> bool:
+        """Take the files' new contents if there are any; tell whether it did."""
+
+
 async def keep_fresh(
-    listeners: Iterable[ServerTls],
+    listeners: Iterable[Refreshed],
     *,
     wait: Callable[[float], Awaitable[object]],
     in_thread: Callable[[Callable[[], bool]], Awaitable[bool]],
@@ -145,7 +152,7 @@ async def keep_fresh(
     """Look at the files again and again, until cancelled.
 
     Args:
-        listeners: whose files.
+        listeners: those made of files.
         wait: `asyncio.sleep`.
         in_thread: `asyncio.to_thread`, as files may be slow and keys slow to decrypt.
         period_s: how long a change may go unnoticed. There is no watching of directories: a poll
@@ -167,10 +174,10 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     context.minimum_version = MINIMUM_VERSIONS[config.minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(list(ALPN))
-    _load_pair(context, config)
+    load_pair(context, config)
     context.verify_mode = _VERIFIED[config.client_certificates]
     if config.client_ca is not None:
-        _load_authorities(context, f"{config.setting}.client-ca-file", config.client_ca)
+        load_authorities(context, f"{config.setting}.client-ca-file", config.client_ca)
     return context
 
 
@@ -181,12 +188,12 @@ def check_members_tls(config: TlsConfig) -> None:
         TlsError: one is missing, unreadable or not what it should be.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_pair(context, config, encrypted="members need a key that is not")
+    load_pair(context, config, encrypted="members need a key that is not")
     if config.client_ca is not None:
-        _load_authorities(context, f"{config.setting}.ca-file", config.client_ca)
+        load_authorities(context, f"{config.setting}.ca-file", config.client_ca)
 
 
-def _load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None = None) -> None:
+def load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None = None) -> None:
     """Let a context show a certificate.
 
     Args:
@@ -215,7 +222,7 @@ def _pair_problem(config: TlsConfig, problem: PairProblem, encrypted: str | None
     return f"{key} {problem.why}"
 
 
-def _load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
+def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
     """Let a context trust the authorities in a file, which a setting names.
 
     Raises:

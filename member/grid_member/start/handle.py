@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from grid_member.config import Config
     from grid_member.start.ports import BoundListeners, Claim
+    from grid_member.start.wan import MemberWan
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -89,6 +90,7 @@ class MemberHandle:
         self.rest_port: int | None = None
         self.management_port: int | None = None
         self.metrics_port: int | None = None
+        self.wan_port: int | None = None
         """The ports of the listeners; None when one is off, or before it listens."""
         self._hurry_request = asyncio.Event()
         self._listening = asyncio.Event()
@@ -103,7 +105,16 @@ class MemberHandle:
             self._config.model.instance_name or f"grid-{socket.gethostname()}",
             _plain_version(VERSION),
         )
-        self._listeners = Listeners(self._member)
+        self._wan = self._make_wan()
+        self._listeners = Listeners(self._member, self._wan)
+
+    def _make_wan(self) -> MemberWan | None:
+        # What few members use is loaded where it is used.
+        if self._config.model.wan_listener is None and not self._config.model.wan.replications:
+            return None
+        from grid_member.start.wan import make_wan
+
+        return make_wan(self._member)
 
     @property
     def address(self) -> str:
@@ -220,6 +231,8 @@ class MemberHandle:
         if self._member.phase is not Phase.RUNNING:
             return
         self._watching = asyncio.create_task(self._watch())
+        if self._wan is not None:
+            self._wan.start()
         if not await self._usable():
             return
         config = self._member.config
@@ -250,6 +263,9 @@ class MemberHandle:
         wanted = [
             listener for listener in (config.rest, config.management, config.metrics) if listener
         ]
+        if self._wan is not None:
+            self._wan.prepare()
+            wanted += [config.wan_listener] if config.wan_listener else []
         for listener in wanted:
             self._listeners.prepare(listener)
         if config.cluster is not None and config.cluster.tls is not None:
@@ -261,6 +277,7 @@ class MemberHandle:
         self._follow_rest_port(bound)
         self.management_port = ports.get(id(config.management))
         self.metrics_port = ports.get(id(config.metrics))
+        self.wan_port = ports.get(id(config.wan_listener))
         # Before the first request can ask for it.
         first = self.rest_port or self.management_port or 0
         self._member.address = shown_address(config, first)
@@ -311,6 +328,8 @@ class MemberHandle:
             await self._wait_either(self._listening.wait(), self._starting)
         event(_log, logging.INFO, "stopping")
         self._member.engine.end_waiting()
+        if self._wan is not None:
+            await self._wan.stop()
         # Left alone when it is given up: when the disk answers at last the data is released.
         engine = asyncio.create_task(self._stop_engine())
         await self._wait_either(self._hurry_request.wait(), engine, timeout_s=DISK_GRACE_S)

@@ -40,6 +40,8 @@ ACKNOWLEDGING_S: Final = 0.1
 """Between two acknowledgements, which are records of the log."""
 BLOCKED_S: Final = 30.0
 """Until a map that the target refused is tried again."""
+LOOK_S: Final = 1.0
+"""Until queues are looked at without a change: a member may have been resumed."""
 FIRST_REST_S: Final = 1.0
 MAX_REST_S: Final = 30.0
 _MAX_EXPONENT: Final = 10
@@ -155,7 +157,7 @@ class Sender:
         now_s = self._clock()
         moments: list[float] = []
         if len(self._flights) < self._window.size:
-            moments += self._blocked_until.values()
+            moments = [now_s + LOOK_S, *self._blocked_until.values()]
             if self._held_since_s is not None:
                 moments.append(self._held_since_s + self._settings.max_delay_s)
         if self._acknowledging is None and self._places.arrived():

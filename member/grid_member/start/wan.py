@@ -1,0 +1,169 @@
+"""WAN replication of a member, put together: the receiver, the senders, their TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.names import find
+from grid_member.engine.local.engine import LocalEngine
+from grid_member.engine.local.wan import WanSide
+from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION
+from grid_member.security.tls import keep_fresh
+from grid_member.security.tls_client import ClientTls
+from grid_member.wan.client import ClientSettings, HttpTransport
+from grid_member.wan.figures import WanFigures
+from grid_member.wan.hello import Began, Hello
+from grid_member.wan.pacing import Pacer
+from grid_member.wan.protocol import PROTOCOL
+from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings
+from grid_member.wan.replication import Replication, ReplicationParts
+
+if TYPE_CHECKING:
+    from grid_member.cluster.member.member import Member
+    from grid_member.config.model.wan import WanPublisherConfig, WanTargetTlsConfig
+    from grid_member.engine.wan.agreement import AgreedPublisher, Agreement, PublisherName
+
+_UNJOINED: Final = "0.0"
+
+
+class MemberWan:
+    """WAN replication of one member that is alone in its cluster."""
+
+    def __init__(self, member: Member, engine: LocalEngine) -> None:
+        self._member = member
+        self._engine = engine
+        self._tls: dict[WanTargetTlsConfig, ClientTls] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        side = WanSide(engine, wall_clock_ms)
+        self.figures = WanFigures()
+        self.receiver = Receiver(
+            side,
+            _receiver_settings(member),
+            ClusterFacts(
+                is_configured=lambda name: find(member.config.maps, name) is not None,
+                version_problem=partial(_version_problem, member),
+                published_back=partial(_published_to, member),
+            ),
+            self.figures,
+            Pacer(time.monotonic),
+        )
+        self._replication = Replication(
+            ReplicationParts(
+                engine=side,
+                figures=self.figures,
+                configured=self._configured,
+                transport=self._transport,
+                hello=self._hello,
+                clock=time.monotonic,
+            )
+        )
+
+    def prepare(self) -> None:
+        """Read the files of publishers that speak TLS.
+
+        Raises:
+            TlsError: they cannot be used.
+        """
+        for replication in self._member.config.wan.replications.values():
+            for publisher in replication.publishers.values():
+                if publisher.tls is not None:
+                    self._tls_of(publisher.tls)
+
+    def start(self) -> None:
+        """Begin to send; the member has joined."""
+        self._replication.start()
+        # The dictionary may grow: publishers may come while the member runs.
+        fresh = keep_fresh(self._tls.values(), wait=asyncio.sleep, in_thread=asyncio.to_thread)
+        self._refreshing = asyncio.create_task(fresh)
+
+    async def stop(self) -> None:
+        """Send no more."""
+        await self._replication.stop()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+
+    def _configured(self, name: PublisherName) -> WanPublisherConfig | None:
+        replication = self._member.config.wan.replications.get(name.replication)
+        return None if replication is None else replication.publishers.get(name.publisher)
+
+    def _transport(self, config: WanPublisherConfig) -> HttpTransport:
+        context = None if config.tls is None else self._tls_of(config.tls).current
+        timeout_s = config.response_timeout_ms / 1000
+        return HttpTransport(ClientSettings(timeout_s, config.identity, context))
+
+    def _tls_of(self, config: WanTargetTlsConfig) -> ClientTls:
+        found = self._tls.get(config)
+        if found is None:
+            found = self._tls[config] = ClientTls(config)
+        return found
+
+    def _hello(self, agreed: AgreedPublisher, agreement: Agreement) -> Hello:
+        member = self._member
+        return Hello(
+            protocols=(PROTOCOL,),
+            cluster_name=member.config.cluster_name,
+            cluster_id=agreement.cluster_id,
+            target_name=agreed.cluster_name,
+            replication=agreed.name.replication,
+            publisher=agreed.name.publisher,
+            member=member.engine.member_uuid,
+            version=member.version,
+            began=self._began(),
+        )
+
+    def _began(self) -> Began:
+        if self._engine.imported:
+            return Began.RESTORED
+        return Began.EMPTY if self._member.config.data_directory is None else Began.WENT_ON
+
+
+def _receiver_settings(member: Member) -> ReceiverSettings:
+    config = member.config
+    return ReceiverSettings(
+        cluster_name=config.cluster_name,
+        member=member.name,
+        version=member.version,
+        key_bytes=config.limits.key_bytes,
+        value_bytes=config.limits.value_bytes,
+        accepted_clusters=config.wan.accepted_clusters,
+    )
+
+
+def _version_problem(member: Member) -> str | None:
+    version = member.cluster_version
+    if version == _UNJOINED:
+        return None  # the receiver says that the member is not ready
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) >= WAN_CLUSTER_VERSION:
+        return None
+    return f"the cluster version is {version}: WAN replication needs 0.2"
+
+
+def _published_to(member: Member, cluster_name: str) -> tuple[str, ...]:
+    config = member.config
+    back = {
+        name
+        for name, replication in config.wan.replications.items()
+        if any(each.cluster_name == cluster_name for each in replication.publishers.values())
+    }
+    return tuple(
+        sorted(
+            name
+            for name, found in config.maps.items()
+            if found.wan is not None and found.wan.replication in back
+        )
+    )
+
+
+def make_wan(member: Member) -> MemberWan | None:
+    """Return what a member does for WAN replication; None when it is one of several."""
+    engine = member.engine
+    # The senders of several members are to come: until then each would send everything.
+    if member.config.cluster is not None or not isinstance(engine, LocalEngine):
+        return None
+    return MemberWan(member, engine)

@@ -1,0 +1,236 @@
+"""All senders of a member: of each publisher that the members agreed on, one in each shard."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.telemetry.logs import event
+from grid_member.wan.endpoints import Endpoints
+from grid_member.wan.link import Link, LinkParts
+from grid_member.wan.places import QueueName
+from grid_member.wan.ports import Transport
+from grid_member.wan.protocol import MAX_CHANGES, seal_compressed
+from grid_member.wan.sender import Sender, SenderSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from grid_member.config.model.wan import WanPublisherConfig
+    from grid_member.engine.wan.agreement import (
+        AgreedPublisher,
+        Agreement,
+        MergePolicy,
+        PublisherName,
+    )
+    from grid_member.engine.wan.changes import QueuedChange
+    from grid_member.wan.figures import WanFigures
+    from grid_member.wan.hello import Hello
+
+LOOK_S: Final = 0.005
+"""Between two looks whether replicated maps changed: what else sends a change."""
+FOLLOW_S: Final = 1.0
+"""Between two looks whether publishers came, changed or went."""
+AUTO: Final = "AUTO"
+_log: Final = logging.getLogger("grid.wan")
+
+
+class ShardQueues(Protocol):
+    """The queues of one shard, for all publishers."""
+
+    def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
+        """Return the number of keys in each queue whose member lets the publisher send."""
+
+    def read(
+        self, publisher: PublisherName, queue: tuple[str, bytes], after: int, limit: int, most: int
+    ) -> list[QueuedChange]:
+        """Return up to so many changes of a queue, and about so many bytes, behind a place."""
+
+    def policy(self, name: str) -> MergePolicy:
+        """Return the merge policy of a map."""
+
+    async def acknowledge(
+        self, publisher: PublisherName, places: Iterable[tuple[str, bytes, int]]
+    ) -> bool:
+        """Take from the queues what the target has; False when that cannot be now."""
+
+    def changed(self) -> bool:
+        """Tell whether a replicated map changed since this was asked last."""
+
+
+class Replicated(Protocol):
+    """The engine as the senders need it."""
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What the members agreed on; None before they have."""
+
+    def shards(self) -> Sequence[ShardQueues]:
+        """Return the shards in their order."""
+
+
+class CloseableTransport(Transport, Protocol):
+    """A transport with connections to close."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationParts:
+    """What a member's replication is made of."""
+
+    engine: Replicated
+    figures: WanFigures
+    configured: Callable[[PublisherName], WanPublisherConfig | None]
+    """Returns how to reach a publisher's target; None when this member's file does not say."""
+    transport: Callable[[WanPublisherConfig], CloseableTransport]
+    hello: Callable[[AgreedPublisher, Agreement], Hello]
+    clock: Callable[[], float]
+
+
+@dataclass(slots=True)
+class _Queues:
+    """The queues of one publisher in one shard."""
+
+    shard: ShardQueues
+    publisher: PublisherName
+    wake: Callable[[], None] = lambda: None
+
+    def waiting(self) -> dict[QueueName, int]:
+        found = self.shard.sendable(self.publisher)
+        return {QueueName(*queue): size for queue, size in found.items()}
+
+    def read(
+        self, queue: QueueName, after_place: int, limit: int, max_bytes: int
+    ) -> list[QueuedChange]:
+        return self.shard.read(self.publisher, queue, after_place, limit, max_bytes)
+
+    def policy(self, map_name: str) -> MergePolicy:
+        return self.shard.policy(map_name)
+
+    async def acknowledge(self, places: Mapping[QueueName, int]) -> bool:
+        return await self.shard.acknowledge(
+            self.publisher, [(*queue, place) for queue, place in places.items()]
+        )
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+
+
+@dataclass(slots=True)
+class _Running:
+    """A publisher that sends."""
+
+    agreed: AgreedPublisher
+    config: WanPublisherConfig
+    transport: CloseableTransport
+    link: Link
+    queues: list[_Queues]
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self.link.close()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.transport.close()
+
+
+class Replication:
+    """Follows the agreement with senders."""
+
+    def __init__(self, parts: ReplicationParts) -> None:
+        self._parts = parts
+        self._shards: Sequence[ShardQueues] = ()
+        self._publishers: dict[PublisherName, _Running] = {}
+        self._unknown: set[PublisherName] = set()
+        self._threads = ThreadPoolExecutor(1, "wan")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; the engine has started."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send no more. What is queued stays so."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for running in self._publishers.values():
+            await running.stop()
+        self._publishers.clear()
+        self._threads.shutdown(wait=False)
+
+    async def _run(self) -> None:
+        self._shards = self._parts.engine.shards()
+        followed_s = -FOLLOW_S
+        while True:
+            if self._parts.clock() >= followed_s + FOLLOW_S:
+                followed_s = self._parts.clock()
+                await self._follow()
+            for place, shard in enumerate(self._shards):
+                if shard.changed():
+                    for running in self._publishers.values():
+                        running.queues[place].wake()
+            await asyncio.sleep(LOOK_S if self._publishers else FOLLOW_S)
+
+    async def _follow(self) -> None:
+        agreement = self._parts.engine.agreement
+        wanted: dict[PublisherName, tuple[AgreedPublisher, WanPublisherConfig]] = {}
+        for agreed in () if agreement is None else agreement.publishers:
+            config = self._parts.configured(agreed.name)
+            if config is not None:
+                wanted[agreed.name] = agreed, config
+            elif agreed.name not in self._unknown:
+                self._unknown.add(agreed.name)
+                told = agreed.name._asdict()
+                event(_log, logging.WARNING, "not configured on this member", **told)
+        for name, running in list(self._publishers.items()):
+            if wanted.get(name) != (running.agreed, running.config):
+                del self._publishers[name]
+                await running.stop()
+        for name, (agreed, config) in wanted.items():
+            if name not in self._publishers and agreement is not None:
+                self._publishers[name] = self._begin(agreed, config, agreement)
+
+    def _begin(
+        self, agreed: AgreedPublisher, config: WanPublisherConfig, agreement: Agreement
+    ) -> _Running:
+        parts = self._parts
+        figures = parts.figures.publisher(agreed.name)
+        endpoints = Endpoints(
+            config.target_endpoints,
+            parts.clock,
+            config.discovery_period_s,
+            config.max_target_endpoints,
+        )
+        transport = parts.transport(config)
+
+        def hello() -> Hello:
+            return parts.hello(agreed, parts.engine.agreement or agreement)
+
+        link = Link(LinkParts(transport, endpoints, hello, figures))
+        queues = [_Queues(shard, agreed.name) for shard in self._shards]
+        running = _Running(agreed, config, transport, link, queues)
+        for lane, each in enumerate(queues):
+            settings = SenderSettings(
+                name=agreed.name,
+                cluster_id=agreement.cluster_id,
+                lane=lane,
+                lanes=len(queues),
+                batch_size=min(config.batch_size, MAX_CHANGES),
+                max_delay_s=config.batch_max_delay_ms / 1000,
+                concurrency=config.max_concurrent_invocations,
+                compresses=config.compression == AUTO,
+            )
+            sender = Sender(settings, each, link, figures, parts.clock, self._compress)
+            running.tasks.append(asyncio.create_task(sender.run()))
+        return running
+
+    async def _compress(self, body: bytes) -> bytes:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, seal_compressed, body)

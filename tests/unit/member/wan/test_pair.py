@@ -1,0 +1,238 @@
+"""Promise: what is put here is got there, both ways, whatever happens to the line or the target."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from grid_member.engine.api import ClusterState
+from grid_member.start import handle
+from tests.unit.member.security.certificates import Authority
+from tests.unit.member.wan.pairs import (
+    Site,
+    outcome,
+    start_both,
+    until,
+    until_quiet,
+    until_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WAN replication needs the cluster version 0.2."""
+    monkeypatch.setattr(handle, "VERSION", "0.2.0")
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Site, Site]]:
+    ports = free_port(), free_port()
+    tokyo = Site("tokyo", b"t" * 16, ports[0], "london", ports[1])
+    london = Site("london", b"l" * 16, ports[1], "tokyo", ports[0])
+    yield tokyo, london
+    for site in (tokyo, london):
+        await site.stop()
+
+
+async def test_both_ways(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    await tokyo.put("orders", "ada", b"1")
+    await london.put("people", "grace", b"2")
+    await until_value(london, "orders", "ada", b"1")
+    await until_value(tokyo, "people", "grace", b"2")
+    await london.remove("orders", "ada")
+    await until_value(tokyo, "orders", "ada", None)
+    for number in range(50):
+        await tokyo.put("orders", f"key-{number}", b"x")
+    await until_value(london, "orders", "key-49", b"x")
+    await until_quiet(tokyo, london)
+    await london.clear("orders")
+    await until_value(tokyo, "orders", "key-49", None)
+    await until_quiet(tokyo, london)
+    assert tokyo.wan.figures.received["london"]["taken"] >= 3
+
+
+async def test_a_time_to_live_and_an_end_travel(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    tokyo.map_more = {"orders": {"time-to-live-seconds": 1}}
+    await start_both(tokyo, london)
+    await tokyo.put("orders", "ada", b"short")
+    await until_value(london, "orders", "ada", b"short")
+    await until_value(london, "orders", "ada", None)
+    await until_value(tokyo, "orders", "ada", None)
+
+
+async def test_a_map_without_a_reference_stays_here(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    await tokyo.put("plain", "ada", b"here")
+    await tokyo.put("orders", "ada", b"there")
+    await until_value(london, "orders", "ada", b"there")
+    assert await london.get("plain", "ada") is None
+
+
+async def test_a_target_that_was_down_gets_everything(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    await tokyo.start()
+    for number in range(20):
+        await tokyo.put("orders", f"key-{number}", b"before")
+    await until(lambda: tokyo.figures.problem, "the line is told")
+    assert tokyo.figures.problem == "Connection refused"
+    await london.start()
+    await until_value(london, "orders", "key-19", b"before")
+    await until_quiet(tokyo)
+    await london.stop()
+    await tokyo.put("orders", "key-3", b"meanwhile")
+    await tokyo.remove("orders", "key-4")
+    await london.start()
+    await until_value(london, "orders", "key-3", b"meanwhile")
+    await until_quiet(tokyo)
+    assert tokyo.figures.connected
+
+
+async def test_what_was_queued_survives_a_restart_of_the_source(
+    pair: tuple[Site, Site], tmp_path: Path
+) -> None:
+    tokyo, london = pair
+    tokyo.directory = tmp_path
+    await tokyo.start()
+    await tokyo.put("orders", "ada", b"kept")
+    await tokyo.stop()
+    await tokyo.start()
+    await london.start()
+    await until_value(london, "orders", "ada", b"kept")
+    await until_quiet(tokyo)
+
+
+async def test_a_batch_whose_answer_was_lost_changes_nothing_when_it_comes_again(
+    pair: tuple[Site, Site],
+) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    receiver = london.wan.receiver
+    taking = receiver.take
+    lost: list[bytes] = []
+
+    async def take_and_die(data: bytes) -> bytes:
+        codes = await taking(data)
+        if len(lost) < 2:
+            lost.append(codes)
+            raise ConnectionResetError
+        return cast("bytes", codes)
+
+    receiver.take = take_and_die
+    await tokyo.put("orders", "ada", b"once")
+    await until_value(london, "orders", "ada", b"once")
+    await until_quiet(tokyo)
+    assert len(lost) == 2
+    results = london.wan.figures.received["tokyo"]
+    assert results == {"taken": 1, "unchanged": 2}
+    assert await london.get("orders", "ada") == b"once"
+    assert not london.queued()
+
+
+async def test_a_wrong_password_is_told_and_a_right_one_goes_on(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.user_password = "another"
+    await tokyo.start()
+    await london.start()
+    await tokyo.put("orders", "ada", b"secret")
+    await until(lambda: tokyo.figures.problem, "the refusal is told")
+    assert "does not know the name and password" in tokyo.figures.problem
+    assert await london.get("orders", "ada") is None
+    await london.stop()
+    london.user_password = "shown"
+    await london.start()
+    await until_value(london, "orders", "ada", b"secret")
+
+
+@pytest.mark.parametrize("shown", [False, True])
+async def test_tls(pair: tuple[Site, Site], tmp_path: Path, shown: bool) -> None:
+    """With certificates of the clients no realm is needed."""
+    tokyo, london = pair
+    authority = Authority(tmp_path)
+    for site in pair:
+        own = authority.issue(site.name)
+        files = {"certificate-file": str(own.certificate), "key-file": str(own.key)}
+        site.listener = {"ssl": {"enabled": True, "ca-file": str(authority.file), **files}}
+        if shown:
+            site.listener["ssl"] |= {
+                "client-certificates": "required",
+                "client-ca-file": str(authority.file),
+            }
+            site.listener["realm"] = site.publisher["realm"] = None
+    await start_both(tokyo, london)
+    await tokyo.put("orders", "ada", b"1")
+    await london.put("people", "grace", b"2")
+    await until_value(london, "orders", "ada", b"1")
+    await until_value(tokyo, "people", "grace", b"2")
+
+
+async def test_a_certificate_of_another_authority_is_refused(
+    pair: tuple[Site, Site], tmp_path: Path
+) -> None:
+    tokyo, london = pair
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    own = authority.issue("london")
+    files = {"certificate-file": str(own.certificate), "key-file": str(own.key)}
+    london.listener = {"ssl": {"enabled": True, "ca-file": str(authority.file), **files}}
+    tokyo.publisher = {"ssl": {"enabled": True, "ca-file": str(other.file)}}
+    await tokyo.start()
+    await london.start()
+    await tokyo.put("orders", "ada", b"secret")
+    await until(lambda: "certificate" in tokyo.figures.problem, "the refusal is told")
+    assert await london.get("orders", "ada") is None
+
+
+async def test_a_cluster_of_another_name_is_refused(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.name = "paris"
+    await tokyo.start()
+    await london.start()
+    await tokyo.put("orders", "ada", b"secret")
+    await until(lambda: "called paris" in tokyo.figures.problem, "the refusal is told")
+    assert await london.get("orders", "ada") is None
+
+
+async def test_a_cluster_that_is_not_accepted_is_refused(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.more = {"wan": {"accepted-clusters": ["kyoto"]}}
+    await tokyo.start()
+    await london.start()
+    await until(lambda: "accepted-clusters" in tokyo.figures.problem, "the refusal is told")
+
+
+async def test_a_map_that_the_target_lacks_is_blocked(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.lacks = ("people",)
+    await start_both(tokyo, london)
+    await tokyo.put("people", "grace", b"waits")
+    await until(lambda: "people" in tokyo.figures.blocked, "the map is blocked")
+    await tokyo.put("orders", "ada", b"goes on")
+    await until_value(london, "orders", "ada", b"goes on")
+    await until(lambda: tokyo.queued() == 1, "the blocked map waits alone")
+
+
+async def test_a_passive_target_takes_nothing_until_it_is_active(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    await outcome(partial(london.engine.change_cluster_state, ClusterState.PASSIVE))
+    await tokyo.put("orders", "ada", b"later")
+    await until(lambda: "PASSIVE" in tokyo.figures.problem, "the state is told")
+    await outcome(partial(london.engine.change_cluster_state, ClusterState.ACTIVE))
+    await until_value(london, "orders", "ada", b"later")
+    await until(lambda: not tokyo.figures.problem, "nothing is wrong any more")
