@@ -39,7 +39,7 @@ class MemberWan:
         self._tls: dict[WanTargetTlsConfig, ClientTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
         side = WanSide(engine, wall_clock_ms)
-        self.figures = WanFigures()
+        self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
         self.receiver = Receiver(
             side,
             _receiver_settings(member),

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Final
 from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.local.wan import PublisherLook
     from grid_member.engine.wan.agreement import PublisherName
 
 MAX_PUBLISHERS: Final = 32
@@ -44,6 +47,10 @@ class WanFigures:
     publishers: dict[PublisherName, PublisherFigures] = field(default_factory=dict)
     received: dict[str, Counter[str]] = field(default_factory=dict)
     """By name of the source: how many changes had which result."""
+    look: Callable[[PublisherName], PublisherLook | None] = lambda _: None
+    """Returns how far a publisher is."""
+    tombstones: Callable[[], int] = lambda: 0
+    """Returns how many removed keys are remembered."""
 
     def publisher(self, name: PublisherName) -> PublisherFigures:
         """Return the figures of a publisher; those beyond the bound are kept by nobody."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from grid_member.engine.api import Refused
 from grid_member.engine.state.operations import WanAcknowledge, WanMerge
 from grid_member.engine.wan.agreement import MergePolicy, PublisherState
 from grid_member.engine.wan.changes import ChangeKind
+from grid_member.engine.wan.stamps import stamp_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +23,22 @@ if TYPE_CHECKING:
     from grid_member.engine.state.operations import AcknowledgedPlace
     from grid_member.engine.wan.agreement import Agreement, PublisherName
     from grid_member.engine.wan.changes import Change, MergeResult, QueuedChange
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherLook:
+    """How far a publisher is, as the state has it now."""
+
+    state: PublisherState
+    """Of this member."""
+    queued: int
+    """Keys that this member took in and the target has not got."""
+    queued_by_all: int
+    """The same of all members."""
+    lag_ms: int
+    """The age of the oldest of those changes; 0 when there is none."""
+    unsynced: int
+    """Maps of which the target may miss changes that are in no queue."""
 
 
 class WanSide:
@@ -42,6 +61,35 @@ class WanSide:
     def shards(self) -> list[WanShard]:
         """Return each shard's part, in the order of the shards."""
         return [WanShard(shard, self._clock) for shard in self._maps.shards]
+
+    def look(self, publisher: PublisherName) -> PublisherLook | None:
+        """Return how far a publisher is; None when the members have agreed on no such."""
+        agreement = self.agreement
+        if agreement is None or all(each.name != publisher for each in agreement.publishers):
+            return None
+        own = UUID(self._maps.member_uuid).bytes
+        states = [shard.state for shard in self._maps.shards]
+        queues = [(each, each.wan.queue_sizes(publisher)) for each in states]
+        oldest = [
+            stamp_time_ms(first.change.stamp)
+            for state, sizes in queues
+            for name, member in sizes
+            for first in state.wan.read_queue(publisher, name, member, 0, 1, 0, state.timestamp_ms)
+        ]
+        return PublisherLook(
+            state=states[0].wan.member_state(publisher, own),
+            queued=sum(n for _, sizes in queues for (_, who), n in sizes.items() if who == own),
+            queued_by_all=sum(sum(sizes.values()) for _, sizes in queues),
+            lag_ms=max(0, self._clock() - min(oldest)) if oldest else 0,
+            unsynced=sum(len(state.wan.unsynced(publisher)) for state in states),
+        )
+
+    def tombstones(self) -> int:
+        """Return how many removed keys are remembered."""
+        if not self._maps.ready:
+            return 0
+        found = (each for shard in self._maps.shards for each in shard.state.wan.maps.values())
+        return sum(len(each.tombstones) for each in found)
 
     def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
         """Merge a change of another cluster."""

@@ -14,7 +14,6 @@ import logging
 import operator
 from collections import Counter
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -26,7 +25,6 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from grid_member.cluster.management.usage import disk_of, limits_of
 from grid_member.cluster.member.member import Phase
@@ -34,6 +32,8 @@ from grid_member.cluster.membership.member_table import NO_DISK
 from grid_member.cluster.persistence.backups import KIND as BACKUP
 from grid_member.cluster.values.operations import OperationStage
 from grid_member.http.metrics.cluster import certificate_ends, certificate_metric, cluster_metrics
+from grid_member.http.metrics.histograms import buckets
+from grid_member.http.metrics.wan import wan_metrics
 from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
 from grid_member.telemetry.handler import dropped_lines
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from grid_member.cluster.values.operations import OperationDocument
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.http.metrics.request_counting import ListenerFigures
-    from grid_member.telemetry.measurements import Durations, Measurements
+    from grid_member.telemetry.measurements import Measurements
+    from grid_member.wan.figures import WanFigures
 
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,10 +72,15 @@ _name: Final = operator.attrgetter("name")
 class MetricsService:
     """Answers `GET /metrics`."""
 
-    def __init__(self, member: Member, listeners: Callable[[], Iterable[ListenerFigures]]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        listeners: Callable[[], Iterable[ListenerFigures]],
+        wan: WanFigures | None = None,
+    ) -> None:
         self._member = member
         self._registry = CollectorRegistry()
-        self._collector = MemberCollector(member, listeners)
+        self._collector = MemberCollector(member, listeners, wan)
         usage = member.management.usage
         self._disk = DiskProbe(partial(disk_of, usage, member.config.data_directory))
         self._certificates = DiskProbe(partial(certificate_ends, member.config))
@@ -119,9 +125,15 @@ class DiskProbe(Generic[T]):
 class MemberCollector(Collector):
     """Turns what a member holds and has counted into metrics, each time it is asked."""
 
-    def __init__(self, member: Member, listeners: Callable[[], Iterable[ListenerFigures]]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        listeners: Callable[[], Iterable[ListenerFigures]],
+        wan: WanFigures | None,
+    ) -> None:
         self._member = member
         self._listeners = listeners
+        self._wan = wan
         self._names = {kind: Names(MAX_NAMED_STRUCTURES) for kind in KINDS}
         self.disk: Disk | None = None
         """What the store takes on the disk, and what is free there, as it was just found out."""
@@ -157,6 +169,8 @@ class MemberCollector(Collector):
                 member.management.usage.poll_waiters(),
             )
             yield from _operation_metrics(member.management.operations.documents())
+            if self._wan is not None:
+                yield from wan_metrics(self._wan)
 
     def _listener_metrics(self) -> Iterator[Metric]:
         connections = GaugeMetricFamily(
@@ -299,7 +313,7 @@ def _request_metrics(measurements: Measurements) -> Iterator[Metric]:
         labels=["method", "path"],
     )
     for key, found in sorted(measurements.durations.items()):
-        durations.add_metric(key, _buckets(found), found.sum_s)
+        durations.add_metric(key, buckets(found), found.sum_s)
     yield durations
 
 
@@ -308,11 +322,6 @@ def _commit_metric(measurements: Measurements, what: str) -> Metric:
     return HistogramMetricFamily(
         "grid_store_commit_duration_seconds",
         what,
-        buckets=_buckets(found),
+        buckets=buckets(found),
         sum_value=found.sum_s,
     )
-
-
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    bounds = [*map(floatToGoString, durations.bounds_s), "+Inf"]
-    return list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))

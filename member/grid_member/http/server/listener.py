@@ -246,7 +246,8 @@ class Listeners:
                 MetricsService,  # loaded only where it is used
             )
 
-            return MetricsService(self._member, self.figures).answer
+            wan = None if self._wan is None else self._wan.figures
+            return MetricsService(self._member, self.figures, wan).answer
         return service.answer if measurements is None else measured(service.answer, measurements)
 
     def _factory(

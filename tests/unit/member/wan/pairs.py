@@ -22,6 +22,7 @@ from grid_member.engine.wan.agreement import (
     WhenQueueFull,
 )
 from grid_member.start.handle import MemberHandle
+from tests.unit.member.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,7 @@ class Site:
     map_more: dict[str, dict[str, Any]] = field(default_factory=dict)
     lacks: tuple[str, ...] = ()
     """Maps that it has no configuration of."""
+    metrics: bool = False
     handle: MemberHandle | None = None
 
     def tree(self) -> dict[str, Any]:
@@ -87,6 +89,8 @@ class Site:
             },
             "map": {"plain": {}} | {name: self._map(name) for name in self.maps},
         }
+        if self.metrics:
+            made["metrics"] = {"enabled": True, "port": {"port": 0}, "interfaces": LOOPBACK}
         if self.directory is not None:
             made["persistence"] = {"enabled": True, "base-dir": str(self.directory)}
         return made | self.more
@@ -159,11 +163,25 @@ class Site:
         figures: WanFigures = self.wan.figures
         return figures.publisher(PublisherName("peer-rep", "peer"))
 
+    async def scrape(self) -> dict[str, float]:
+        assert self.handle is not None
+        assert self.handle.metrics_port is not None
+        async with await Wire.connect(self.handle.metrics_port) as wire:
+            wire.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            lines = (await wire.reply()).body.decode().splitlines()
+        samples = [line.rpartition(" ") for line in lines if line.startswith("grid_wan")]
+        return {_sorted_labels(name): float(value) for name, _, value in samples}
+
     def queued(self) -> int:
         publisher = PublisherName("peer-rep", "peer")
         return sum(
             sum(shard.state.wan.queue_sizes(publisher).values()) for shard in self.engine.shards
         )
+
+
+def _sorted_labels(series: str) -> str:
+    name, brace, labels = series.rstrip("}").partition("{")
+    return f"{name}{{{','.join(sorted(labels.split(',')))}}}" if brace else name
 
 
 def _written(settings: dict[str, Any]) -> dict[str, Any]:

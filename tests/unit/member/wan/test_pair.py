@@ -236,3 +236,35 @@ async def test_a_passive_target_takes_nothing_until_it_is_active(pair: tuple[Sit
     await outcome(partial(london.engine.change_cluster_state, ClusterState.ACTIVE))
     await until_value(london, "orders", "ada", b"later")
     await until(lambda: not tokyo.figures.problem, "nothing is wrong any more")
+
+
+async def test_metrics_tell_how_far_it_is(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.lacks = ("people",)
+    tokyo.metrics = london.metrics = True
+    await start_both(tokyo, london)
+    for number in range(5):
+        await tokyo.put("orders", f"key-{number}", b"x")
+    await tokyo.put("people", "grace", b"waits")
+    await tokyo.remove("orders", "key-4")
+    await until(lambda: tokyo.queued() == 1, "one key is left")
+    await until(lambda: tokyo.figures.blocked, "its map is blocked")
+    told = await tokyo.scrape()
+    labels = 'publisher="peer",replication="peer-rep"'
+    assert told[f"grid_wan_queued_keys{{{labels}}}"] == 1
+    assert told[f"grid_wan_queued_keys_all{{{labels}}}"] == 1
+    assert told[f"grid_wan_lag_seconds{{{labels}}}"] >= 0
+    assert told[f"grid_wan_connected{{{labels}}}"] == 1
+    assert told[f"grid_wan_blocked_maps{{{labels}}}"] == 1
+    assert told[f"grid_wan_needs_sync{{{labels}}}"] == 0
+    assert told[f'grid_wan_state{{{labels},state="REPLICATING"}}'] == 1
+    assert told[f'grid_wan_state{{{labels},state="PAUSED"}}'] == 0
+    sent = told[f"grid_wan_sent_changes_total{{{labels}}}"]
+    assert sent >= 6
+    assert told[f"grid_wan_sent_bytes_total{{{labels}}}"] > 0
+    assert told[f"grid_wan_batch_duration_seconds_count{{{labels}}}"] >= 1
+    assert told["grid_wan_tombstones"] == 1
+    other = await london.scrape()
+    taken = other['grid_wan_received_changes_total{result="taken",source="tokyo"}']
+    assert taken == 5 or taken == 6, "a key that is removed at once is sent once or twice"
+    assert other['grid_wan_received_changes_total{result="refused",source="tokyo"}'] >= 1
