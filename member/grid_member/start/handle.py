@@ -329,6 +329,9 @@ class MemberHandle:
         event(_log, logging.INFO, "stopping")
         self._member.engine.end_waiting()
         if self._wan is not None:
+            draining = asyncio.create_task(self._wan.drain())
+            await self._wait_either(self._hurry_request.wait(), draining)
+            draining.cancel()
             await self._wan.stop()
         # Left alone when it is given up: when the disk answers at last the data is released.
         engine = asyncio.create_task(self._stop_engine())

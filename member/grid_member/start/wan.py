@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION
 from grid_member.security.tls import keep_fresh
 from grid_member.security.tls_client import ClientTls
+from grid_member.telemetry.logs import event
 from grid_member.wan.client import ClientSettings, HttpTransport
 from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     from grid_member.config.model.wan import WanPublisherConfig, WanTargetTlsConfig
     from grid_member.engine.wan.agreement import AgreedPublisher, Agreement, PublisherName
 
+DRAIN_S: Final = 5.0
+"""How long a stop waits at most for changes that exist in memory only."""
+SHRINKING_S: Final = 1.0
+"""How long it waits while no queue becomes shorter."""
+LOOK_S: Final = 0.02
 _UNJOINED: Final = "0.0"
+_log: Final = logging.getLogger("grid.wan")
 
 
 class MemberWan:
@@ -79,6 +87,25 @@ class MemberWan:
         # The dictionary may grow: publishers may come while the member runs.
         fresh = keep_fresh(self._tls.values(), wait=asyncio.sleep, in_thread=asyncio.to_thread)
         self._refreshing = asyncio.create_task(fresh)
+
+    async def drain(self) -> None:
+        """Wait a while for queues that would be lost, as long as they become shorter."""
+        left = self._queued()
+        if self._member.config.data_directory is not None or not left:
+            return
+        deadline_s = time.monotonic() + DRAIN_S
+        looked_s = time.monotonic()
+        while left and time.monotonic() < min(deadline_s, looked_s + SHRINKING_S):
+            await asyncio.sleep(LOOK_S)
+            now = self._queued()
+            if now < left:
+                left, looked_s = now, time.monotonic()
+        if left:
+            event(_log, logging.WARNING, "stopping with changes that were not sent", keys=left)
+
+    def _queued(self) -> int:
+        looks = (self.figures.look(name) for name in self.figures.publishers)
+        return sum(look.queued_by_all for look in looks if look is not None)
 
     async def stop(self) -> None:
         """Send no more."""

@@ -51,8 +51,8 @@ async def look_up(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
+    except (OSError, UnicodeError):
+        return []  # the latter of a name that no DNS can hold
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
 

@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.telemetry.logs import event
+from grid_member.telemetry.logs import event, failure
 from grid_member.wan.hello import HelloError, read_welcome, write_hello
 from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
 from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL
@@ -29,6 +29,8 @@ HELLO_PATH: Final = "/grid/wan/hello"
 CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
 JSON: Final = "application/json"
 NO_ADDRESS: Final = "none of the endpoints has an address"
+FAILURE_REST_S: Final = 1.0
+"""After an error that nobody expected."""
 MIN_WAIT_S: Final = 0.05
 """Between two looks for an address that may be used."""
 _log: Final = logging.getLogger("grid.wan")
@@ -95,23 +97,29 @@ class Link:
             self._connected.cancel()
 
     async def _connect(self, connected: asyncio.Future[Welcome]) -> None:
-        while True:
-            address = await self._endpoints.choose()
-            if address is None:
-                if not self._figures.problem:
-                    self._note_problem("disconnected", NO_ADDRESS)
-                await asyncio.sleep(max(MIN_WAIT_S, self._endpoints.wait_s()))
-                continue
+        while not connected.done():
             try:
-                welcome = await self._greet(address)
-            except TargetError as problem:
-                self._endpoints.note_failure(address)
-                self._note_problem("disconnected", str(problem), endpoint=address.shown)
-                continue
-            self._begin(address, welcome)
-            if not connected.done():
-                connected.set_result(welcome)
+                await self._try(connected)
+            except Exception as problem:
+                failure(_log, "saying hello failed", problem)
+                await asyncio.sleep(FAILURE_REST_S)
+
+    async def _try(self, connected: asyncio.Future[Welcome]) -> None:
+        """Say hello at one address; wait when there is none now."""
+        address = await self._endpoints.choose()
+        if address is None:
+            if not self._figures.problem:
+                self._note_problem("disconnected", NO_ADDRESS)
+            await asyncio.sleep(max(MIN_WAIT_S, self._endpoints.wait_s()))
             return
+        try:
+            welcome = await self._greet(address)
+        except TargetError as problem:
+            self._endpoints.note_failure(address)
+            self._note_problem("disconnected", str(problem), endpoint=address.shown)
+            return
+        self._begin(address, welcome)
+        connected.set_result(welcome)
 
     async def _greet(self, address: Address) -> Welcome:
         hello = write_hello(self._hello())

@@ -32,8 +32,6 @@ class Part:
     last_place: int
     count: int
     arrived: bool = False
-    dropped: bool = False
-    """It was given up: what becomes of it says nothing any more."""
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ class Places:
     def note_arrival(self, part: Part) -> None:
         """Note that a part is at the target as safely as its maps promise."""
         progress = self._queues.get(part.queue)
-        if part.dropped or progress is None:
+        if progress is None:
             return
         part.arrived = True
         while progress.parts and progress.parts[0].arrived:
@@ -85,12 +83,13 @@ class Places:
             progress.under_way -= done.count
 
     def rewind(self, queue: QueueName) -> None:
-        """Have all be read again that is not known to have arrived."""
+        """Have all be read again that is not known to have arrived.
+
+        What arrives of the parts that were under way says nothing any more.
+        """
         progress = self._queues.get(queue)
         if progress is None:
             return
-        for part in progress.parts:
-            part.dropped = True
         progress.parts.clear()
         progress.under_way = 0
         progress.read = progress.arrived

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.telemetry.logs import event
+from grid_member.telemetry.logs import event, failure
 from grid_member.wan.endpoints import Endpoints
 from grid_member.wan.link import Link, LinkParts
 from grid_member.wan.places import QueueName
@@ -167,16 +167,24 @@ class Replication:
 
     async def _run(self) -> None:
         self._shards = self._parts.engine.shards()
-        followed_s = -FOLLOW_S
+        followed_s: float | None = None
         while True:
-            if self._parts.clock() >= followed_s + FOLLOW_S:
-                followed_s = self._parts.clock()
-                await self._follow()
-            for place, shard in enumerate(self._shards):
-                if shard.changed():
-                    for running in self._publishers.values():
-                        running.queues[place].wake()
+            try:
+                now_s = self._parts.clock()
+                if followed_s is None or now_s >= followed_s + FOLLOW_S:
+                    followed_s = now_s
+                    await self._follow()
+                self._wake()
+            except Exception as problem:
+                failure(_log, "following the agreement failed", problem)
             await asyncio.sleep(LOOK_S if self._publishers else FOLLOW_S)
+
+    def _wake(self) -> None:
+        """Wake the senders of shards in which a replicated map changed."""
+        for place, shard in enumerate(self._shards):
+            if shard.changed():
+                for running in self._publishers.values():
+                    running.queues[place].wake()
 
     async def _follow(self) -> None:
         agreement = self._parts.engine.agreement
@@ -228,9 +236,19 @@ class Replication:
                 compresses=config.compression == AUTO,
             )
             sender = Sender(settings, each, link, figures, parts.clock, self._compress)
-            running.tasks.append(asyncio.create_task(sender.run()))
+            running.tasks.append(asyncio.create_task(_keep(sender)))
         return running
 
     async def _compress(self, body: bytes) -> bytes:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, seal_compressed, body)
+
+
+async def _keep(sender: Sender) -> None:
+    """Run a sender, and again after an error that nobody expected."""
+    while True:
+        try:
+            await sender.run()
+        except Exception as problem:
+            failure(_log, "a sender failed", problem)
+        await asyncio.sleep(FOLLOW_S)

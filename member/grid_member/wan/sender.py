@@ -116,7 +116,9 @@ class Sender:
         queues.listen(self._wake.set)
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Send until cancelled. It may run again after an unexpected error ended it."""
+        self._problem = None
+        self._places.rewind_all()
         try:
             while True:
                 await self._replicate(await self._link.welcome())

@@ -6,12 +6,13 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from grid_member import Config
 from grid_member.config.names import find
 from grid_member.engine.api import Entry
 from grid_member.engine.local.engine import LocalEngine
-from grid_member.engine.state.operations import WanAgree
+from grid_member.engine.state.operations import WanAgree, WanMemberState
 from grid_member.engine.wan.agreement import (
     AgreedPublisher,
     Agreement,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.state.operations import Operation
     from grid_member.wan.figures import PublisherFigures, WanFigures
 
 PATIENCE_S: Final = 20.0
@@ -144,6 +146,12 @@ class Site:
         for shard in self.engine.shards:
             await outcome(partial(_propose, shard, WanAgree(agreement)))
 
+    async def set_state(self, state: PublisherState) -> None:
+        member = UUID(self.engine.member_uuid).bytes
+        change = WanMemberState(PublisherName("peer-rep", "peer"), member, state)
+        for shard in self.engine.shards:
+            await outcome(partial(_propose, shard, change))
+
     async def put(self, name: str, key: str, value: bytes) -> None:
         await outcome(lambda done: self.engine.map_put(name, key, value, "text/plain", done))
 
@@ -189,8 +197,8 @@ def _written(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _propose(shard: Shard, agree: WanAgree, done: Callable[[Any], None]) -> None:
-    shard.propose(agree, done, 0)
+def _propose(shard: Shard, operation: Operation, done: Callable[[Any], None]) -> None:
+    shard.propose(operation, done, 0)
 
 
 async def outcome(begin: Callable[[Callable[[Any], None]], object]) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.api import ClusterState
+from grid_member.engine.wan.agreement import PublisherState
 from grid_member.start import handle
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wan.pairs import (
@@ -268,3 +269,39 @@ async def test_metrics_tell_how_far_it_is(pair: tuple[Site, Site]) -> None:
     taken = other['grid_wan_received_changes_total{result="taken",source="tokyo"}']
     assert taken == 5 or taken == 6, "a key that is removed at once is sent once or twice"
     assert other['grid_wan_received_changes_total{result="refused",source="tokyo"}'] >= 1
+
+
+async def test_a_stop_in_memory_sends_what_it_can(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    for number in range(3000):
+        tokyo.engine.map_put("orders", f"key-{number}", b"x", None, lambda _: None)
+    await tokyo.stop()
+    assert await london.get("orders", "key-2999") == b"x"
+
+
+async def test_a_stop_tells_what_was_not_sent(
+    pair: tuple[Site, Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    tokyo, _ = pair
+    await tokyo.start()
+    await tokyo.put("orders", "ada", b"lost")
+    await until(lambda: tokyo.figures.problem, "the target is down")
+    await tokyo.stop()
+    assert "stopping with changes that were not sent" in caplog.messages
+
+
+async def test_what_a_paused_member_took_in_waits_until_it_is_resumed(
+    pair: tuple[Site, Site],
+) -> None:
+    tokyo, london = pair
+    await start_both(tokyo, london)
+    await tokyo.set_state(PublisherState.PAUSED)
+    await tokyo.put("orders", "ada", b"waits")
+    await london.put("people", "grace", b"comes")
+    await until_value(tokyo, "people", "grace", b"comes")
+    await until_quiet(london)
+    assert await london.get("orders", "ada") is None
+    assert tokyo.queued() == 1
+    await tokyo.set_state(PublisherState.REPLICATING)
+    await until_value(london, "orders", "ada", b"waits")
