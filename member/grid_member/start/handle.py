@@ -23,6 +23,7 @@ from grid_member.security.tls import check_members_tls
 from grid_member.start.address import shown_address, warn_unless_listed
 from grid_member.start.parts import make_member
 from grid_member.start.ports import GivenUpError, bind_in_time, claim_members_port, release
+from grid_member.start.wan import make_member_wan
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from grid_member.config import Config
     from grid_member.start.ports import BoundListeners, Claim
-    from grid_member.start.wan import MemberWan
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -105,16 +105,8 @@ class MemberHandle:
             self._config.model.instance_name or f"grid-{socket.gethostname()}",
             _plain_version(VERSION),
         )
-        self._wan = self._make_wan()
+        self._wan = make_member_wan(self._member)
         self._listeners = Listeners(self._member, self._wan)
-
-    def _make_wan(self) -> MemberWan | None:
-        # What few members use is loaded where it is used.
-        if self._config.model.wan_listener is None and not self._config.model.wan.replications:
-            return None
-        from grid_member.start.wan import make_wan
-
-        return make_wan(self._member)
 
     @property
     def address(self) -> str:

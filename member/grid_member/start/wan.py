@@ -16,6 +16,8 @@ from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION
 from grid_member.security.tls import keep_fresh
 from grid_member.security.tls_client import ClientTls
 from grid_member.telemetry.logs import event
+from grid_member.wan.agreement.definitions import credentials_problem, with_credentials
+from grid_member.wan.agreement.part import WanReplication
 from grid_member.wan.client import ClientSettings, HttpTransport
 from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
@@ -115,8 +117,17 @@ class MemberWan:
             await asyncio.gather(self._refreshing, return_exceptions=True)
 
     def _configured(self, name: PublisherName) -> WanPublisherConfig | None:
-        replication = self._member.config.wan.replications.get(name.replication)
-        return None if replication is None else replication.publishers.get(name.publisher)
+        own = self._member.config.wan
+        replication = own.replications.get(name.replication)
+        found = None if replication is None else replication.publishers.get(name.publisher)
+        kept = self._member.management.wan
+        if found is not None or not isinstance(kept, WanReplication):
+            return found
+        agreed = kept.calls.keeper.stored.config
+        added = None if agreed is None else agreed.section.publisher(name)
+        if added is None or credentials_problem(added, own) is not None:
+            return None
+        return with_credentials(added, own)
 
     def _transport(self, config: WanPublisherConfig) -> HttpTransport:
         context = None if config.tls is None else self._tls_of(config.tls).current
@@ -187,7 +198,7 @@ def _published_to(member: Member, cluster_name: str) -> tuple[str, ...]:
     )
 
 
-def make_wan(member: Member) -> MemberWan | None:
+def make_member_wan(member: Member) -> MemberWan | None:
     """Return what a member does for WAN replication; None when it is one of several."""
     engine = member.engine
     # The senders of several members are to come: until then each would send everything.

@@ -143,6 +143,10 @@ class WanKeeper:
             return True
         return bool(self._member.config.wan.replications)
 
+    @property
+    def _listens(self) -> bool:
+        return self._member.config.wan_listener is not None
+
     async def run(self) -> None:
         """Look again and again, for ever."""
         while True:
@@ -157,7 +161,7 @@ class WanKeeper:
         if not self._member.joined:
             return
         own = self.own_section
-        if not (own.configured or self.stored.used):
+        if not (own.configured or self.stored.used or self._listens):
             return
         if self.version_problem is not None:
             self._say_once(f"what is configured waits: {self.version_problem}")
@@ -245,7 +249,8 @@ class WanKeeper:
     def _is_agreed(self, union: Union) -> bool:
         present = self.stored.config
         if present is None:
-            return not union.section.configured
+            # A cluster that only takes changes has an id and a limit of clocks, too.
+            return not (union.section.configured or self._listens)
         return present.section == union.section and self.stored.cluster_id is not None
 
     async def _agree(self) -> None:

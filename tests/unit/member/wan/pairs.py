@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from grid_member import Config
-from grid_member.config.names import find
 from grid_member.engine.api import Entry
 from grid_member.engine.local.engine import LocalEngine
-from grid_member.engine.state.operations import WanAgree, WanMemberState
+from grid_member.engine.state.operations import WanMemberState
 from grid_member.engine.wan.agreement import (
-    AgreedPublisher,
-    Agreement,
-    MapReference,
-    MergePolicy,
     PublisherName,
     PublisherState,
-    WhenQueueFull,
 )
 from grid_member.start.handle import MemberHandle
 from tests.unit.member.wire import Wire
@@ -43,7 +37,6 @@ class Site:
     """One cluster: how it is configured, and its member while it runs."""
 
     name: str
-    cluster_id: bytes
     port: int
     """Of its WAN listener."""
     peer: str
@@ -60,6 +53,7 @@ class Site:
     lacks: tuple[str, ...] = ()
     """Maps that it has no configuration of."""
     metrics: bool = False
+    publishes: bool = True
     handle: MemberHandle | None = None
 
     def tree(self) -> dict[str, Any]:
@@ -91,6 +85,8 @@ class Site:
             },
             "map": {"plain": {}} | {name: self._map(name) for name in self.maps},
         }
+        if not self.publishes:
+            del made["wan-replication"]
         if self.metrics:
             made["metrics"] = {"enabled": True, "port": {"port": 0}, "interfaces": LOOPBACK}
         if self.directory is not None:
@@ -102,12 +98,15 @@ class Site:
         return [name for name in MAPS if name not in self.lacks]
 
     def _map(self, name: str) -> dict[str, Any]:
-        return {"wan-replication-ref": {"peer-rep": {}}} | self.map_more.get(name, {})
+        reference: dict[str, Any] = (
+            {"wan-replication-ref": {"peer-rep": {}}} if self.publishes else {}
+        )
+        return reference | self.map_more.get(name, {})
 
     async def start(self) -> None:
         self.handle = MemberHandle(Config(self.tree(), environment={}))
         await self.handle.start()
-        await self._agree()
+        await until(self._agreed, "the member agrees with itself")
 
     async def stop(self) -> None:
         if self.handle is not None:
@@ -126,25 +125,14 @@ class Site:
         assert self.handle is not None
         return self.handle._wan
 
-    async def _agree(self) -> None:
-        assert self.handle is not None
-        config = self.handle._member.config
-        name = PublisherName("peer-rep", "peer")
-        found = find(config.wan.replications, "peer-rep")
-        assert found is not None
-        full = WhenQueueFull.DISCARD_AFTER_MUTATION
-        reference = MapReference("peer-rep", MergePolicy.LATEST_UPDATE, True, (), ())
-        agreement = Agreement(
-            1,
-            self.cluster_id,
-            tuple((name, reference) for name in self.maps),
-            (AgreedPublisher(name, self.peer, 100_000, full, PublisherState.REPLICATING),),
-            604_800_000,
-            1_000_000,
-            60_000,
-        )
-        for shard in self.engine.shards:
-            await outcome(partial(_propose, shard, WanAgree(agreement)))
+    @property
+    def cluster_id(self) -> bytes:
+        agreement = self.engine.shards[0].state.wan.agreement
+        assert agreement is not None
+        return agreement.cluster_id
+
+    def _agreed(self) -> bool:
+        return all(shard.state.wan.agreement is not None for shard in self.engine.shards)
 
     async def set_state(self, state: PublisherState) -> None:
         member = UUID(self.engine.member_uuid).bytes

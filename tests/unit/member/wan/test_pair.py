@@ -10,7 +10,6 @@ import pytest
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.wan.agreement import PublisherState
-from grid_member.start import handle
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wan.pairs import (
     Site,
@@ -32,17 +31,11 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-@pytest.fixture(autouse=True)
-def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """WAN replication needs the cluster version 0.2."""
-    monkeypatch.setattr(handle, "VERSION", "0.2.0")
-
-
 @pytest.fixture
 async def pair() -> AsyncIterator[tuple[Site, Site]]:
     ports = free_port(), free_port()
-    tokyo = Site("tokyo", b"t" * 16, ports[0], "london", ports[1])
-    london = Site("london", b"l" * 16, ports[1], "tokyo", ports[0])
+    tokyo = Site("tokyo", ports[0], "london", ports[1])
+    london = Site("london", ports[1], "tokyo", ports[0])
     yield tokyo, london
     for site in (tokyo, london):
         await site.stop()
@@ -302,6 +295,18 @@ async def test_what_a_paused_member_took_in_waits_until_it_is_resumed(
     await until_value(tokyo, "people", "grace", b"comes")
     await until_quiet(london)
     assert await london.get("orders", "ada") is None
-    assert tokyo.queued() == 1
+    assert tokyo.queued()
     await tokyo.set_state(PublisherState.REPLICATING)
     await until_value(london, "orders", "ada", b"waits")
+
+
+async def test_a_cluster_that_only_takes_changes(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    london.publishes = False
+    await london.start()
+    await tokyo.start()
+    await tokyo.put("orders", "ada", b"1")
+    await until_value(london, "orders", "ada", b"1")
+    await tokyo.remove("orders", "ada")
+    await until_value(london, "orders", "ada", None)
+    await until_quiet(tokyo)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.security.audit import LOGGER
-from grid_member.start import handle
 from grid_member.telemetry.logs import JsonLines
 from grid_member.wan.hello import Began, Hello, read_welcome, write_hello
 from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
@@ -24,16 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 RIGHT: Final = ("peer", "shown")
-ID: Final = b"l" * 16
 HELLO: Final = Hello((1,), "tokyo", SOURCE, "london", "r", "p", "uuid", "0.2.0", Began.EMPTY)
 
 
 @pytest.fixture
-async def london(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    monkeypatch.setattr(handle, "VERSION", "0.2.0")
+async def london() -> AsyncIterator[Site]:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        site = Site("london", ID, 0, "tokyo", closed.getsockname()[1])
+        site = Site("london", 0, "tokyo", closed.getsockname()[1])
         await site.start()
         yield site
         await site.stop()
@@ -58,7 +55,7 @@ async def call(
         return await wire.reply(method)
 
 
-def batch(*keys: str, target: bytes = ID) -> bytes:
+def batch(*keys: str, target: bytes) -> bytes:
     changes = [put("orders", key, 2**40) for key in keys]
     return body(*changes, header=HEADER._replace(target=target))
 
@@ -68,12 +65,12 @@ async def test_a_hello_and_a_batch(london: Site) -> None:
     assert reply.status == 200
     assert reply.header("Content-Type") == "application/json"
     welcome = read_welcome(reply.body)
-    assert (welcome.cluster_name, welcome.cluster_id) == ("london", ID)
-    reply = await call(london, CHANGES_PATH, seal(batch("ada")))
+    assert (welcome.cluster_name, welcome.cluster_id) == ("london", london.cluster_id)
+    reply = await call(london, CHANGES_PATH, seal(batch("ada", target=london.cluster_id)))
     assert (reply.status, reply.body) == (200, b"\x00")
     assert reply.header("Content-Type") == CONTENT_TYPE
     assert await london.get("orders", "ada") == b"value"
-    many = batch(*(f"key-{number}" for number in range(1000)))
+    many = batch(*(f"key-{number}" for number in range(1000)), target=london.cluster_id)
     assert len(seal_compressed(many)) < len(many) // 2
     reply = await call(london, f"{CHANGES_PATH}/", seal_compressed(many))
     assert (reply.status, reply.body) == (200, b"\x00")
@@ -83,7 +80,7 @@ async def test_a_hello_and_a_batch(london: Site) -> None:
 @pytest.mark.parametrize("path", [HELLO_PATH, CHANGES_PATH, "/", "/grid/health/ready", "/grid/wan"])
 async def test_every_path_asks_first(london: Site, path: str) -> None:
     for user in (None, ("peer", "wrong"), ("other", "shown")):
-        reply = await call(london, path, seal(batch("ada")), user)
+        reply = await call(london, path, seal(batch("ada", target=london.cluster_id)), user)
         assert (reply.status, reply.body) == (401, b"")
         assert reply.header("WWW-Authenticate") == 'Basic realm="wan", charset="UTF-8"'
     assert await london.get("orders", "ada") is None
@@ -114,7 +111,7 @@ async def test_only_post_is_known(london: Site, method: str) -> None:
 
 
 async def test_what_is_no_batch_is_refused_whole(london: Site) -> None:
-    right = seal(batch("ada"))
+    right = seal(batch("ada", target=london.cluster_id))
     for content in (b"", b"{}", right[:-1], right + b"\x00", right[:40] + b"\xff" + right[41:]):
         reply = await call(london, CHANGES_PATH, content)
         assert (reply.status, reply.body) == (400, b"")
@@ -160,8 +157,10 @@ async def test_hellos_and_refusals_are_audited_and_batches_are_not(
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     await call(london, HELLO_PATH, write_hello(HELLO))
-    await call(london, CHANGES_PATH, seal(batch("ada")))
-    await call(london, CHANGES_PATH, seal(batch("ada")), user=("peer", "wrong"))
+    await call(london, CHANGES_PATH, seal(batch("ada", target=london.cluster_id)))
+    await call(
+        london, CHANGES_PATH, seal(batch("ada", target=london.cluster_id)), user=("peer", "wrong")
+    )
     shown = [json.loads(JsonLines().format(r)) for r in caplog.records if r.name == LOGGER]
     told = [
         (line["message"], line["endpoint"], line.get("user"), line["listener"]) for line in shown
