@@ -185,7 +185,7 @@ class Sender:
         if outgoing is None:
             return False
         self._number += 1
-        flight = asyncio.create_task(self._fly(outgoing, self._number))
+        flight = asyncio.create_task(self._fly(outgoing))
         self._flights.add(flight)
         flight.add_done_callback(self._land)
         return True
@@ -276,7 +276,7 @@ class Sender:
         ends = settings.cluster_id, welcome.cluster_id
         return BatchHeader(*ends, settings.name, settings.lane, settings.lanes, self._number + 1, 0)
 
-    async def _fly(self, outgoing: _Outgoing, number: int) -> None:
+    async def _fly(self, outgoing: _Outgoing) -> None:
         """Carry one batch there, and note what became of it."""
         body = outgoing.writer.body()
         if self._settings.compresses and len(body) >= COMPRESSED_FROM_BYTES:
