@@ -10,9 +10,9 @@ from typing import Final
 
 CLASS_LINES: Final = {
     # The engines, of which each inherits from the one before it.
-    "grid_member.engine.local.engine.LocalEngine": 574,
-    "grid_member.engine.replicated.engine.ClusterEngine": 912,
-    "grid_member.engine.replicated.part_engine.PartEngine": 1312,
+    "grid_member.engine.local.engine.LocalEngine": 570,
+    "grid_member.engine.replicated.engine.ClusterEngine": 908,
+    "grid_member.engine.replicated.part_engine.PartEngine": 1308,
     # The shards of one member and of several, likewise.
     "grid_member.engine.replicated.replicated_shard.ReplicatedShard": 783,
     # A connection of the fast path, and what it answers.
