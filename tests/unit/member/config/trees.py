@@ -200,6 +200,9 @@ def _settle_cluster(tree: Tree) -> None:
     if not _on(joining.get("enabled")) or not several:
         tree.pop("lite-member", None)
         return
+    tree.pop("wan-replication", None)
+    network.pop("wan", None)
+    advanced.pop(_WAN, None)
     # Several members take smaller values than a member alone.
     if "value-bytes" in (tree.get("limits") or {}):
         tree["limits"]["value-bytes"] = MAX_CLUSTER_VALUE_BYTES

@@ -11,6 +11,7 @@ import pytest
 
 from grid_member.command import EXIT_START
 from tests.unit.member.processes.processes import HttpClient, Members
+from tests.unit.member.wire import once
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -163,6 +164,10 @@ async def test_what_was_asked_of_one_is_not_done_again_by_another(tmp_path: Path
         assert (await state(members, 1, "frozen", "once")).text == first.text
         for shown in await on_all(members, f"{MANAGEMENT}/state", "dev&"):
             assert shown.found["state"] == "active"
+        body = b'dev&&{"name":"r","batchPublishers":[{"clusterName":"a","targetEndpoints":"b"}]}'
+        added = await once(members.rest_ports[0], "POST", "/grid/rest/wan/addWanConfig", body)
+        assert added.status == 409
+        assert "not yet with several members" in added.json["message"]
 
 
 async def test_what_one_is_given_all_have(tmp_path: Path) -> None:
