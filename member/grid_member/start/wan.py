@@ -50,6 +50,8 @@ class MemberWan:
         self._refreshing: asyncio.Task[None] | None = None
         side = WanSide(engine, wall_clock_ms)
         self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
+        if isinstance(member.management.wan, WanReplication):
+            member.management.wan.calls.figures = self.figures
         self.receiver = Receiver(
             side,
             _receiver_settings(member),

@@ -61,6 +61,10 @@ class WanFigures:
                 self.publishers[name] = found
         return found
 
+    def of(self, name: PublisherName) -> PublisherFigures:
+        """Return the figures of a publisher, those of one that has sent nothing if it has none."""
+        return self.publishers.get(name) or PublisherFigures()
+
     def count_received(self, source: str, results: Counter[str]) -> None:
         """Count the changes of a batch."""
         if source not in self.received and len(self.received) >= MAX_SOURCES:

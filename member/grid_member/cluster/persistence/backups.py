@@ -19,6 +19,7 @@ from grid_member.cluster.persistence.backup_keys import WITHDRAWN_S, open_reques
 from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.cluster.values.system_store import Put, put_all
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.state.sharding import without_values
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ INTERRUPT: Final = "backup-interrupt/"
 """Begins the keys of wishes, which end with the UUID of the member that is to stop its backup."""
 WISH_S: Final = 60
 """After that a wish that nobody took away is none any more."""
+LEFT_OUT: Final = (
+    *("wan/cluster-id", "wan/contact/", "wan/job/", "wan/member/", "wan/paused/", "wan/state/"),
+)
+"""Begin the keys of what is about this cluster, and not about the data that a backup holds."""
 AGAIN_S: Final = 1.0
 """How long after a refusal the log is told again that a backup was given up."""
 INTERRUPT_PATIENCE_S: Final = 20.0
@@ -141,7 +146,8 @@ class Backups:
             draft = await asyncio.to_thread(_open_draft, self._backup_dir, self._directory)
             try:
                 # Before the operation is noted: a restored member does not make this backup.
-                snapshots = await self._source.moment()
+                moment = await self._source.moment()
+                snapshots = [without_values(each, LEFT_OUT) for each in moment]
             except BaseException:
                 draft.discard()
                 raise

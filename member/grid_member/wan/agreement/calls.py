@@ -19,6 +19,7 @@ from grid_member.wan.agreement.definitions import (
 )
 from grid_member.wan.agreement.sections import definition_digest
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
+from grid_member.wan.figures import PublisherFigures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from grid_member.wan.agreement.added_json import AddedReplication
     from grid_member.wan.agreement.keeper import WanKeeper
     from grid_member.wan.agreement.sections import Publishers, Section, Union
+    from grid_member.wan.figures import WanFigures
 
 _ADDED: Final = "wan"
 """The key of publishers that other members are asked about."""
@@ -61,14 +63,27 @@ class QueuedDocument(TypedDict):
     all: int
 
 
+class BlockedMapDocument(TypedDict):
+    """A map whose changes the target refuses."""
+
+    map: str
+    reason: str
+
+
 class WanPublisherDocument(TypedDict):
-    """A publisher in the status."""
+    """A publisher in the status; from `connected` to `blocked` as this member's sender has it."""
 
     publisherId: str
     clusterName: str
     members: list[MemberStateDocument]
     queued: QueuedDocument
+    connected: bool
+    endpoint: str
+    problem: str
+    lagMillis: int
+    blocked: list[BlockedMapDocument]
     needsSync: list[str]
+    needsSyncReason: str
 
 
 class WanReplicationDocument(TypedDict):
@@ -102,6 +117,8 @@ class WanCalls:
     def __init__(self, keeper: WanKeeper, config: Callable[[], MemberConfig]) -> None:
         self.keeper = keeper
         self._config = config
+        self.figures: WanFigures | None = None
+        """What the senders of this member know; None while it has none."""
 
     @property
     def _section(self) -> Section | None:
@@ -153,8 +170,10 @@ class WanCalls:
         own = self.keeper.own_uuid
         operation = WanMemberState(publisher, uuid.UUID(own).bytes, state)
         shards = self.keeper.shards
+        resumes = state is not PublisherState.PAUSED
         return (
             state_put(publisher, own, state),
+            *(self.keeper.stored.resuming_puts(publisher) if resumes else ()),
             lambda done: shards.propose(operation, done),
         )
 
@@ -256,6 +275,10 @@ class WanCalls:
         if publisher is None:
             raise LookupError(f"no publisher {name_key(name)}")
         queued = self.keeper.shards.queued(name)
+        figures = PublisherFigures() if self.figures is None else self.figures.of(name)
+        look = None if self.figures is None else self.figures.look(name)
+        unsynced = self.keeper.shards.unsynced(name)
+        restored = self.keeper.stored.paused_by_restore(name)
         members = self.keeper.member_uuids
         initial = PublisherState(publisher.initial_publisher_state)
         return {
@@ -270,8 +293,22 @@ class WanCalls:
                 for each in members
             ],
             "queued": {"own": queued[self.keeper.own_uuid], "all": queued.total()},
-            "needsSync": self.keeper.shards.unsynced(name),
+            "connected": figures.connected,
+            "endpoint": figures.endpoint,
+            "problem": figures.problem,
+            "lagMillis": 0 if look is None else look.lag_ms,
+            "blocked": [
+                {"map": each, "reason": why} for each, why in sorted(figures.blocked.items())
+            ],
+            "needsSync": unsynced,
+            "needsSyncReason": _sync_reason(unsynced, restored=restored),
         }
+
+
+def _sync_reason(unsynced: list[str], *, restored: bool) -> str:
+    if restored:
+        return "the cluster began as a backup: the publisher is paused until it is resumed"
+    return "the target may miss changes that are in no queue" if unsynced else ""
 
 
 def is_addition(content: bytes) -> bool:

@@ -26,7 +26,13 @@ from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.agreement.sections import Union, section_of, union_of
 from grid_member.wan.agreement.shards import tell
-from grid_member.wan.agreement.store import CLUSTER_ID, StoredConfig, WanStore
+from grid_member.wan.agreement.store import (
+    CLUSTER_ID,
+    StoredConfig,
+    WanStore,
+    paused_put,
+    state_put,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -223,7 +229,22 @@ class WanKeeper:
         if cluster_id is None:
             cluster_id = secrets.token_bytes(CLUSTER_ID_BYTES)
             puts.append(Put(CLUSTER_ID, cluster_id.hex().encode()))
+            if self.stored.began_as_backup:
+                puts += self._pausing_puts(union)
         return AgreementChange(tuple(puts), union.section.agreement(revision, cluster_id))
+
+    def _pausing_puts(self, union: Union) -> Iterable[Put]:
+        """Yield what lets all publishers of a cluster that began as a backup wait.
+
+        A restore that was made to look at old data must not send that data.
+        """
+        event(_log, logging.WARNING, "publishers are paused: the cluster began as a backup")
+        for replication, publishers in union.section.replications.items():
+            for publisher in publishers:
+                name = PublisherName(replication, publisher)
+                yield paused_put(name)
+                for member in self.member_uuids:
+                    yield state_put(name, member, PublisherState.PAUSED)
 
     def lacking_shards(self) -> list[Shard]:
         """Return the shards of this member that do not go by what is agreed yet."""
@@ -296,6 +317,10 @@ class WanKeeper:
         if self._lacking_looks <= self._place():
             return
         tell(lacking, WanAgree(agreement), _ignore)
+        if lacking:
+            # Right behind the agreement: nothing is sent in between that is to wait.
+            for (publisher, member), state in self.stored.states().items():
+                tell(lacking, _member_state(publisher, member, state), _ignore)
         for operation in states:
             tell(shards, operation, _ignore)
 
@@ -304,7 +329,7 @@ class WanKeeper:
             member_bytes = uuid.UUID(member).bytes
             for shard in self.shards.with_data():
                 if self._state(shard, publisher, member_bytes) not in (state, None):
-                    yield WanMemberState(publisher, member_bytes, state)
+                    yield _member_state(publisher, member, state)
                     break
 
     def _state(
@@ -328,6 +353,10 @@ class WanKeeper:
         if said not in self._told:
             self._told.add(said)
             event(_log, logging.WARNING, message, **fields)
+
+
+def _member_state(publisher: PublisherName, member: str, state: PublisherState) -> WanMemberState:
+    return WanMemberState(publisher, uuid.UUID(member).bytes, state)
 
 
 def _ignore(outcome: object) -> None:

@@ -7,8 +7,10 @@
     wan/config                        what the members agreed on, and its revision
     wan/cluster-id                    names this cluster's data
     wan/state/<publisher>/<uuid>      what a member does for a publisher
+    wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
-`<publisher>` is replication and publisher, each percent-encoded, with a slash between them.
+`<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups
+leave out what is about this cluster and not about its data (`backup_keys.LEFT_OUT`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ REMOVED: Final = f"{WAN}removed/"
 CONFIG: Final = f"{WAN}config"
 CLUSTER_ID: Final = f"{WAN}cluster-id"
 STATE: Final = f"{WAN}state/"
+PAUSED: Final = f"{WAN}paused/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,15 @@ class WanStore:
         """16 bytes; None before the members have agreed."""
         stored = self._store.system_get(CLUSTER_ID)
         return None if stored is None else bytes.fromhex(stored.decode())
+
+    @property
+    def began_as_backup(self) -> bool:
+        """Whether the agreement came with a backup: the cluster has no id of its own yet."""
+        return self.cluster_id is None and self._store.system_get(CONFIG) is not None
+
+    def paused_by_restore(self, publisher: PublisherName) -> bool:
+        """Tell whether a publisher waits to be resumed because the cluster began as a backup."""
+        return self._store.system_get(PAUSED + name_key(publisher)) is not None
 
     def section_of(self, member: str) -> Section | None:
         """Return what a member has declared, None when it has not."""
@@ -135,12 +147,23 @@ class WanStore:
     def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
         """Return what removes the members' states of a publisher."""
         prefix = f"{STATE}{name_key(publisher)}/"
-        return [Put(key, None) for key, _ in self._store.system_items(prefix)]
+        states = [Put(key, None) for key, _ in self._store.system_items(prefix)]
+        return [*states, *self.resuming_puts(publisher)]
+
+    def resuming_puts(self, publisher: PublisherName) -> list[Put]:
+        """Return what forgets that a publisher began PAUSED."""
+        key = PAUSED + name_key(publisher)
+        return [Put(key, None)] if self.paused_by_restore(publisher) else []
 
 
 def state_put(publisher: PublisherName, member: str, state: PublisherState) -> Put:
     """Return what keeps what a member does for a publisher."""
     return Put(f"{STATE}{name_key(publisher)}/{member}", state.value.encode())
+
+
+def paused_put(publisher: PublisherName) -> Put:
+    """Return what keeps that a publisher began PAUSED, as the cluster began as a backup."""
+    return Put(PAUSED + name_key(publisher), b"restored")
 
 
 def removed_put(publisher: PublisherName, digest: str | None) -> Put:

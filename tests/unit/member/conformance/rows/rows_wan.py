@@ -68,7 +68,9 @@ def told(name: str, *parameters: str, want: Want, method: str = "POST") -> Call:
 def status(*publishers: str) -> Want:
     listed = ",".join(
         rf'\{{"publisherId":"{each}","clusterName":"london","members":\[\{{"uuid":"{UUID}",'
-        r'"state":"REPLICATING","queued":0\}\],"queued":\{"own":0,"all":0\},"needsSync":\[\]\}'
+        r'"state":"REPLICATING","queued":0\}\],"queued":\{"own":0,"all":0\},'
+        r'"connected":false,"endpoint":"[^"]*","problem":"[^"]*","lagMillis":0,"blocked":\[\],'
+        r'"needsSync":\[\],"needsSyncReason":""\}'
         for each in publishers
     )
     return matching(
