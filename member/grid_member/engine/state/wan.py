@@ -122,6 +122,14 @@ class Wan:
         """
         return self._with_gap(publisher, -1)
 
+    def overdue(self, now_ms: int) -> list[tuple[str, int]]:
+        """Return the maps with tombstones older than their retention, and up to which stamp."""
+        agreement = self._registry.agreement
+        if agreement is None:
+            return []
+        through = last_stamp(now_ms - agreement.tombstone_retention_ms)
+        return [(name, through) for name, found in self.maps.items() if found.overdue(through)]
+
     def read_queue(
         self,
         publisher: PublisherName,

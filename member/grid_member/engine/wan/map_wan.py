@@ -196,6 +196,19 @@ class MapWan:
         old = [key for key, stamp in self.tombstones.items() if stamp <= through]
         self._forget_tombstones(old, len(old), waited_for=waited_for)
 
+    def overdue(self, through: int) -> bool:
+        """Tell whether a purge up to a stamp would forget any tombstone.
+
+        They are looked at in the order in which they were made: one that came by WAN with an old
+        stamp goes when those before it go.
+        """
+        for key, stamp in self.tombstones.items():
+            if stamp > through:
+                return False
+            if not any(queue.has(key) for queue in self.queues.values()):
+                return True
+        return False
+
     def close(self) -> None:
         """Count nothing of this map any more."""
         for publisher in list(self.queues):

@@ -19,7 +19,11 @@ from grid_member.engine.state.operations import (
     MapTouch,
     Operation,
     Record,
+    WanAgree,
+    WanPurge,
 )
+from grid_member.engine.wan.agreement import Agreement, MapReference, MergePolicy
+from grid_member.engine.wan.stamps import last_stamp
 from tests.unit.engine.cluster.proposals import OTHER, Proposals
 from tests.unit.engine.images import through_a_snapshot
 
@@ -206,3 +210,21 @@ async def test_a_log_that_refuses_all_is_asked_to_remove_nothing() -> None:
     await asyncio.sleep(0)
     (record,) = log.on_their_way
     assert [type(operation) for operation in record.operations] == [MapTouch, MapExpire]
+
+
+async def test_old_tombstones_are_looked_for_once_a_minute() -> None:
+    proposals = Proposals()
+    reference = MapReference(
+        "r", MergePolicy.LATEST_UPDATE, republishing=True, include=(), exclude=()
+    )
+    agreed = Agreement(1, b"c" * 16, (("m", reference),), (), 600_000, 1000, 60_000)
+    operations: list[Operation] = [WanAgree(agreed), MapRemove("m", "a")]
+    for number, operation in enumerate(operations, 1):
+        proposals.come_back(Record(OTHER, 1, number, (operation,)))
+    then_ms = proposals.shard.state.timestamp_ms + 600_000
+    rounds = ExpiryRounds([proposals.shard], lambda _: then_ms, asyncio.get_running_loop())
+    for _ in range(2):
+        rounds._look_once()
+    await asyncio.sleep(0)
+    (record,) = proposals.log.on_their_way
+    assert record.operations == (WanPurge("m", last_stamp(then_ms - 600_000), waited_for=True),)

@@ -341,6 +341,21 @@ def test_tombstones_that_wait_are_not_searched_for_some_that_may_go(
     assert len(tombstones) < 200
 
 
+def test_a_tombstone_is_overdue_after_its_retention_unless_it_waits_in_a_queue() -> None:
+    single = Single(agreement())
+    single.apply(MapRemove("m", "k"))
+    single.apply(MapRemove("m", "l"))
+    wan, later_ms = single.state.wan, single.now_ms + 600_000
+    assert wan.overdue(later_ms) == [], "both wait in the queue"
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    assert wan.overdue(later_ms - 2) == []
+    assert wan.overdue(later_ms - 1) == [("m", last_stamp(later_ms - 600_001))]
+    ((name, through),) = wan.overdue(later_ms - 1)
+    single.apply(WanPurge(name, through, waited_for=True))
+    assert list(wan.maps["m"].tombstones) == ["l"]
+    assert Single(None).state.wan.overdue(later_ms) == []
+
+
 def test_a_map_of_which_other_clusters_send_changes_needs_no_reference() -> None:
     single = Single(agreement()._replace(maps=(("other", None),)))
     assert single.merge(change("k", AHEAD)) is MergeResult.TAKEN
