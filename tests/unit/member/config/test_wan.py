@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from grid_member.config import ConfigError, config_from
+from grid_member.config import ConfigError, config_from, parse_config
 from grid_member.config.model.member import User
 from grid_member.config.model.security import ClientCertificates
 from grid_member.config.model.wan import (
@@ -558,3 +558,19 @@ def test_variables_override_a_publisher() -> None:
 def test_no_credential_is_shown() -> None:
     shown = repr(load(wan(network=listener()["network"])))
     assert "password=" not in shown
+
+
+def test_the_example_names_each_other() -> None:
+    examples = Path(__file__).parents[4] / "examples" / "wan"
+    shown = {"TOKYO_PASSWORD": "a", "LONDON_PASSWORD": "b"}
+    tokyo, london = (
+        parse_config((examples / f"{name}.yaml").read_text(encoding="utf-8"), "f", shown)
+        for name in ("tokyo", "london")
+    )
+    for source, target in ((tokyo, london), (london, tokyo)):
+        ((publisher,),) = (each.publishers.values() for each in source.wan.replications.values())
+        listener = target.wan_listener
+        assert listener is not None
+        assert publisher.cluster_name == target.cluster_name
+        assert publisher.target_endpoints == (("127.0.0.1", listener.port),)
+        assert publisher.identity in (listener.users or ())
