@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grid_member.config.load import Config
     from grid_member.config.tree import ConfigError
     from grid_member.engine.api import EngineError
-    from grid_member.http.server.listener import PortError
+    from grid_member.http.server.binding import PortError
     from grid_member.security.tls import TlsError
     from grid_member.start.handle import MemberHandle, StopError, start_member
 
@@ -42,7 +42,7 @@ _HOMES: Final = {
     "ConfigError": "grid_member.config.tree",
     "EngineError": "grid_member.engine.api",
     "MemberHandle": "grid_member.start.handle",
-    "PortError": "grid_member.http.server.listener",
+    "PortError": "grid_member.http.server.binding",
     "StopError": "grid_member.start.handle",
     "TlsError": "grid_member.security.tls",
     "start_member": "grid_member.start.handle",

@@ -17,7 +17,7 @@ from grid_member.command import EXIT_CONFIG, EXIT_START, EXIT_UNCONFIRMED
 from grid_member.command.event_loop import EventLoopError, loop_maker
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import EngineError
-from grid_member.http.server.listener import PortError
+from grid_member.http.server.binding import PortError
 from grid_member.security.audit import keep_auditing
 from grid_member.security.tls import TlsError
 from grid_member.start import MemberHandle, StopError

@@ -16,7 +16,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.http.server.listener import PortError, TakenError, bind, binding_order
+from grid_member.http.server.binding import PortError, TakenError, bind, binding_order
 from grid_member.start.address import is_local, resolve_host
 from grid_member.telemetry.logs import event
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member.config import Config
 from grid_member.config.convert import convert
-from grid_member.http.server.listener import Listeners, bind
+from grid_member.http.server.binding import bind
+from grid_member.http.server.listener import Listeners
 from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from grid_member.config import ClusterConfig
-from grid_member.http.server.listener import PortError
+from grid_member.http.server.binding import PortError
 from grid_member.start import ports
 from grid_member.start.ports import GivenUpError, claim_members_port
 from tests.unit.ports import HOST, free_ports

@@ -8,7 +8,7 @@ import pytest
 
 from grid_member import Config, start_member
 from grid_member.config import ConfigError, parse_config
-from grid_member.http.server.listener import PortError, bind
+from grid_member.http.server.binding import PortError, bind
 
 ADVANCED = "advanced-network: {enabled: true, rest-server-socket-endpoint-config: {}}"
 

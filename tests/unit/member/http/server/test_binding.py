@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config import Config, ListenerConfig, parse_config
-from grid_member.http.server.listener import MAX_PORT, PortError, bind, binding_order
+from grid_member.http.server.binding import MAX_PORT, PortError, bind, binding_order
 from grid_member.start import start_member
 from tests.unit.member.start.handles import tree
 
