@@ -65,7 +65,7 @@ grid:
   network:
     port: {{port: 0}}
     interfaces: {{enabled: true, interfaces: [127.0.0.1]}}
-    join: {{tcp-ip: {{enabled: true, member-list: [a]}}}}
+    join: {{tcp-ip: {{enabled: true}}}}
     rest-api: {{enabled: true, endpoint-groups: {{{groups}}}}}
     management: {{enabled: true, port: {{port: 0}}, realm: operators}}
   security:
@@ -73,10 +73,16 @@ grid:
     realms:
       - name: operators
         authentication: {{simple: {{users: [{{username: operator, password: PASSWORD}}]}}}}
+      - name: london
+        identity: {{username-password: {{username: wan, password: PASSWORD}}}}
   cp-subsystem: {{cp-member-count: 3}}
   persistence: {{enabled: true, base-dir: {place}/data, backup-dir: {place}/backups}}
   metrics: {{enabled: true, port: {{port: 0}}}}
-  map: {{default: {{}}}}
+  map: {{default: {{}}, m: {{wan-replication-ref: {{r: {{}}}}}}}}
+  wan-replication:
+    r:
+      batch-publisher:
+        london: {{cluster-name: london, target-endpoints: 127.0.0.1:1, realm: london}}
   queue: {{default: {{}}}}
 """
 SECURE = "    enabled: true\n    member-authentication: {realm: operators}"

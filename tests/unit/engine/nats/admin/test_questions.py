@@ -127,7 +127,7 @@ async def test_members_of_other_versions_read_what_is_asked_and_told_of_logs_in_
 async def test_members_of_other_versions_are_asked_for_their_clusters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.bootstrap.member_probe.ANSWER_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.bootstrap.member_probe.PROBED_MEMBER_ANSWER_S", 0.01)
     bus = Bus(b"0123456789abcdef", b"", b"\xff")
     assert await connected_clusters(bus.client) == ["0123456789abcdef", "", "\ufffd"]
     assert bus.sent == [(b"grid.cluster", b"", INBOX)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.http.routes import data
-from grid_member.http.server import listener
+from grid_member.http.server import binding
 from grid_member.http.wire import receipts, watch
 from tests.unit.member.http.routes.test_polls import connections, in_progress
 from tests.unit.member.processes.namespaces import Network, needs_namespaces
@@ -48,7 +48,7 @@ async def start(
     monkeypatch.setattr(data, "PERIOD_S", 0.0)
     monkeypatch.setattr(receipts, "SILENCE_S", 1.0)
     for name in ("IDLE_S", "INTERVAL_S", "PROBES"):
-        monkeypatch.setattr(listener, f"KEEPALIVE_{name}", 1)
+        monkeypatch.setattr(binding, f"KEEPALIVE_{name}", 1)
     started: list[RunningMember] = []
 
     async def begin(text: str) -> RunningMember:
