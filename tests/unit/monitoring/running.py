@@ -1,4 +1,7 @@
-"""Three real members as the operator configures them, and a real operator, to read metrics from."""
+"""Real members and a real operator to read metrics from.
+
+Three members are as the operator configures them, a member alone replicates to another cluster.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from grid_member import Config, start_member
 from tests.unit.gridctl.running import Up, until
 from tests.unit.member.security.certificates import Authority
+from tests.unit.member.wire import Wire
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.handlers.listening import started
 from tests.unit.operator.handlers.operators import operator
@@ -41,6 +46,20 @@ SPEC: Final[dict[str, Any]] = {
 }
 SILENT: Final = "127.255.255.254"
 """An address at which no process listens."""
+REPLICATING: Final = """
+grid:
+  network:
+    port: {port: 0}
+    interfaces: {enabled: true, interfaces: [127.0.0.1]}
+  security:
+    realms: [{name: r, identity: {username-password: {username: wan, password: PASSWORD}}}]
+  metrics: {enabled: true, port: {port: 0}}
+  map: {m: {wan-replication-ref: {london-rep: {}}}}
+  wan-replication:
+    london-rep:
+      batch-publisher:
+        london: {cluster-name: london, target-endpoints: "%s:5705", realm: r}
+"""
 PATIENCE_S: Final = 60
 """Three members and an operator start beside other tests."""
 SET: Final = "/apis/apps/v1/namespaces/grids/statefulsets/demo"
@@ -96,6 +115,27 @@ def use(host: str, context: ssl.SSLContext) -> None:
             with error:
                 found = error.code
         assert found == status, (path, found)
+
+
+async def wan_metrics() -> str:
+    """Return the metrics of a member that replicates to a cluster that does not answer."""
+    member = await start_member(Config.from_text(REPLICATING % SILENT, environment={}))
+    try:
+        port = member.metrics_port
+        assert port is not None
+
+        async def told() -> bool:
+            return "grid_wan_state{" in await _metrics(port)
+
+        await eventually(told, patience_s=PATIENCE_S)
+        return await _metrics(port)
+    finally:
+        await member.stop()
+
+
+async def _metrics(port: int) -> str:
+    async with await Wire.connect(port) as wire:
+        return (await wire.call("GET", "/metrics")).body.decode()
 
 
 async def operator_metrics(directory: Path) -> str:

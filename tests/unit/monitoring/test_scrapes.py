@@ -17,7 +17,7 @@ from grid_operator.api.status import OperationKind
 from tests.prometheus.expressions import matchers, metrics
 from tests.prometheus.files import ROOT, Expression, alert_names, expressions, recorded
 from tests.prometheus.scrapes import OF_A_MEMBER, OF_A_POD, Scraped, problems
-from tests.unit.monitoring.running import SIZE, members, operator_metrics
+from tests.unit.monitoring.running import SIZE, members, operator_metrics, wan_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,7 @@ PAGES: Final = {"member.md": "## Metrics", "operator.md": "## Metrics"}
 
 TARGETS: Final = {
     "operator": {"namespace": "grid-system", "pod": "grid-operator-0"},
+    "replicating": {"namespace": "grids", "cluster": "tokyo", "pod": "tokyo-0"},
     **{
         f"member {number}": {"namespace": "grids", "cluster": "demo", "pod": f"demo-{number}"}
         for number in range(SIZE)
@@ -66,10 +67,11 @@ def panel_expressions() -> list[Expression]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The metrics of each process: three members with TLS and a backup, and an operator."""
+    """The metrics of each process: members and an operator."""
     with members(tmp_path_factory.mktemp("members")) as up:
         told = {f"member {number}": up.metrics(number) for number in range(SIZE)}
     place = tmp_path_factory.mktemp("operator")
+    told["replicating"] = asyncio.run(wan_metrics())
     return {**told, "operator": asyncio.run(operator_metrics(place))}
 
 
