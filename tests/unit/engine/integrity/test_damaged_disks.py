@@ -15,12 +15,18 @@ from grid_member.engine.cluster_settings import MAX_FULL_REPLICAS
 from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.streams import copies_of
+from grid_member.engine.nats.admin.streams import ask_successfully, copies_of
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replicated.part_engine import NO_FULL_REPLICA
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
-from tests.unit.engine.replicated.faults.test_rescue import STEP_S, until_told, until_waiting
-from tests.unit.waiting import until
+from tests.unit.engine.replicated.faults.test_rescue import (
+    STEP_S,
+    name_of,
+    until_told,
+    until_waiting,
+)
+from tests.unit.waiting import eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -89,7 +95,8 @@ class Damaged(Cluster):
             await self.drivers[0].put(MAP, f"k{number}", b"%d" % number)
         client = self.engines[0].client
         groups = [(await copies_of(client, stream)).group for stream in streams]
-        await self.stop()
+        whole = [n for n in range(members, self.size) if holds(directory / f"m{n}", streams[0])]
+        await self._stop_in_order(streams, whole)
         for number in range(members):
             place = directory / f"m{number}"
             for stream, group in zip(streams, groups, strict=True):
@@ -99,6 +106,35 @@ class Damaged(Cluster):
         self.drivers = [Driver(engine) for engine in self.engines]
         there = [one for number, one in enumerate(self.engines) if number not in self.late]
         self.starts = tuple(asyncio.ensure_future(engine.start()) for engine in there)
+
+    async def _stop_in_order(self, streams: tuple[str, ...], whole: list[int]) -> None:
+        """Stop all members, a member whose copies stay whole last and as the leader.
+
+        The entries of no other server are newer then. Servers that stop at the same time hand over
+        what they lead, and a server that ends first may miss the entry about that: servers with
+        damaged copies that have the entry would not vote for the whole copy.
+        """
+        last = whole[-1:]
+        for number in last:
+            for stream in streams:
+                await self._await_lead(number, stream)
+        first = [number for number in range(self.size) if number not in last]
+        for numbers in (first, last):
+            await asyncio.gather(*(self.engines[number].stop() for number in numbers))
+
+    async def _await_lead(self, number: int, stream: str) -> None:
+        """Have a member's server lead a stream; return when it does."""
+        client, name = self.engines[number].client, name_of(self.engines[number])
+        call, placement = f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": name}}
+
+        async def leads() -> bool:
+            with contextlib.suppress(NatsError):  # no server leads the stream now
+                if (await copies_of(client, stream)).leader == peer_id(name):
+                    return True
+                await ask_successfully(client, call, placement)
+            return False
+
+        await eventually(leads)
 
     def begin_late(self) -> None:
         """Start those that were left out."""
