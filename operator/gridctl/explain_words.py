@@ -308,7 +308,7 @@ WAITS_FOR_START: Final = (
 DAMAGED_COPIES: Final = (
     "copies of the data are damaged: first let all members run, as one of them may hold it whole; "
     "no partial or forced start helps while they are there. Then do what the member says, whose "
-    "log has all of it: where it says to empty the directory of one member, "
+    "log has all of it: where it says to empty the directory of a member, "
     f"{_NEW_DISK.format('N')}, N being that one's number; where no disk has it, gridctl restore "
     "NEW --from NAME begins another cluster with the last backup"
 )

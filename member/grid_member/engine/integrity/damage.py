@@ -7,6 +7,10 @@ another copy then, if there is one. Where no copy has what its servers noted as 
     files gone, or cut off                          the group waits for a leader to copy from
     the same, and an emptied copy leads             the log ends before what members have read
 
+The server with the last whole copy may have missed an entry that the servers with damaged copies
+have noted. These servers do not vote for the whole copy then and, as they wait for a leader to copy
+from, do not lead: the group has no leader though all of its servers are there.
+
 None of that is a majority that is lost: the servers are all there.
 """
 
@@ -42,13 +46,18 @@ LOOK_S: Final = 2.0
 LOOKS: Final = 4
 """Looks in a row that have to find a copy waiting for a leader, or a log that ends too early: that
 is longer than elections take, and than who leads an emptied one needs to find it out."""
+HELD_BACK_LOOKS: Final = 15
+"""Looks in a row that have to find a copy waiting before the member says that no other copy can
+lead: several elections have failed by then."""
 _SOMEBODY: Final = "a member"
-RESTORE: Final = (
+_BACKUP: Final = (
     "stop all members, keep a copy of their directories, empty these and start all with "
-    "persistence.restore-from, which names the last backup; what was written after it is lost; "
-    "partialStart does not help with that, as no member is lost"
+    "persistence.restore-from, which names the last backup; what was written after it is lost"
 )
+RESTORE: Final = f"{_BACKUP}; partialStart does not help with that, as no member is lost"
 """What is left where no disk has what is missing."""
+_ALL: Final = ", which are all that hold it"
+_WHOLE: Final = ": start all members, as others may hold it whole"
 _ALONE: Final = (
     "if the other members are ready, or wait and do not say this, only what this one has noted is "
     "newer than what they have: stop {member}, empty {directory} and start it again, this one "
@@ -60,6 +69,12 @@ _GO_ON: Final = (
     "; if all are there and this stays, the others have gone on without what only this one has "
     "read: stop {member}, keep a copy of {file}, remove it and start the member again: it goes on "
     "with what they have"
+)
+_HELD_BACK: Final = (
+    "; if all members run and this stays, no copy can lead, as newer records than {left} has may "
+    "be noted on the damaged disks: to go on with the copy of {left}, which ends at record {last}, "
+    "stop {waiting}, keep a copy of each directory, empty each, start {waiting} again and ask "
+    "{left} for partialStart; what only {waiting} had is lost; or "
 )
 _log: Final = logging.getLogger("grid.engine.nats")
 
@@ -89,11 +104,26 @@ class Copy(NamedTuple):
     """How many servers hold the stream; 0 when this one does not tell."""
     last: int
     """The sequence of its last record."""
+    waits_long: bool = False
+    """Whether it has waited for longer than several elections take."""
 
     @property
     def damaged(self) -> bool:
         """Whether it cannot be read to its end."""
         return self.missing > 0 or self.is_waiting
+
+
+class _HeldBack(NamedTuple):
+    """A copy that may be whole and cannot lead while servers with damaged copies wait."""
+
+    waiting: tuple[str, ...]
+    """The members of those servers."""
+    left: str
+    """The member with the copy: the longest one, if there are several."""
+    last: int
+    """The sequence of its last record."""
+    lasting: bool
+    """Whether elections have failed for long."""
 
 
 class _DamagedStream(NamedTuple):
@@ -105,6 +135,8 @@ class _DamagedStream(NamedTuple):
     """Whether all that hold it are there, and their copies damaged."""
     way: RepairOption | None
     """What else may be done about a log that ends before what this member has read."""
+    held_back: _HeldBack | None
+    """The copy that is left, and cannot lead; None: another one may come or lead, or none is."""
 
 
 class Damage:
@@ -250,7 +282,7 @@ class Damage:
             {place: self._wait_counts[place] + 1 for place in waiting}
         )
         return {
-            name: [one._replace(is_waiting=waited[name, one.server] >= LOOKS) for one in copies]
+            name: [_without_election(one, waited[name, one.server]) for one in copies]
             for name, copies in found.items()
         }
 
@@ -312,27 +344,31 @@ def describe_damage(
     for place, streams in places.items():
         names = ", ".join(streams)
         what = f"damaged data: records of {names} are missing on the disks of {place.members}"
-        advice = repair_advice(place.way, member, directory, everywhere=place.everywhere)
+        advice = repair_advice(place, member, directory)
         told.append(what + advice)
     return "; ".join(told) or None
 
 
-def repair_advice(
-    way: RepairOption | None, member: str, directory: Path | None, *, everywhere: bool
-) -> str:
-    """Return what follows where a stream is damaged.
-
-    `way` is that of one that is short, `member` the name of who tells it, `everywhere` whether all
-    that hold it are there, and their copies damaged.
-    """
-    if everywhere:
-        alone = way is RepairOption.ALONE
+def repair_advice(place: _DamagedStream, member: str, directory: Path | None) -> str:
+    """Return what follows where a stream is damaged; `member` is the name of who tells it."""
+    if (held_back := place.held_back) is not None:
+        if not held_back.lasting:
+            return _WHOLE
+        waiting = _named(held_back.waiting)
+        way = _HELD_BACK.format(waiting=waiting, left=held_back.left, last=held_back.last)
+        return f"{_ALL if place.everywhere else _WHOLE}{way}{_BACKUP}"
+    if place.everywhere:
+        alone = place.way is RepairOption.ALONE
         first = _ALONE.format(member=member, directory=directory) if alone else ""
-        return f", which are all that hold it: {first}{RESTORE}"
+        return f"{_ALL}: {first}{RESTORE}"
     rest = ""
-    if way is RepairOption.GO_ON and directory is not None:
+    if place.way is RepairOption.GO_ON and directory is not None:
         rest = _GO_ON.format(member=member, file=directory / CLUSTER / WATERMARK_FILE)
-    return f": start all members, as others may hold it whole{rest}"
+    return _WHOLE + rest
+
+
+def _named(members: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(members[:-1]), members[-1])))
 
 
 def places_of(
@@ -357,9 +393,9 @@ def places_of(
         there = {member_of(copy.server) for copy in copies if copy.server in damaged}
         members = ", ".join(sorted(set(map(member_of, damaged))))
         way = _way(copies, copy_count, short[stream]) if stream in short else None
-        places.setdefault(_DamagedStream(members, 0 < copy_count <= len(there), way), []).append(
-            stream
-        )
+        held_back = _held_back(copies, copy_count, lacking.get(stream, frozenset()))
+        place = _DamagedStream(members, 0 < copy_count <= len(there), way, held_back)
+        places.setdefault(place, []).append(stream)
     return places
 
 
@@ -375,6 +411,24 @@ def _way(copies: Sequence[Copy], copy_count: int, short: ShortError) -> RepairOp
     return RepairOption.ALONE
 
 
+def _held_back(
+    copies: Sequence[Copy], copy_count: int, lacking: AbstractSet[str]
+) -> _HeldBack | None:
+    """Return the copy that waiting ones may keep from leading, while all that hold it are there."""
+    waiting = [copy for copy in copies if copy.is_waiting]
+    members = tuple(sorted({member_of(copy.server) for copy in waiting}))
+    if not 0 < copy_count <= len({member_of(copy.server) for copy in copies}):
+        return None
+    if copy_count - len(members) > copy_count // 2:
+        return None  # the others are a majority
+    whole = [copy for copy in copies if not copy.damaged and copy.server not in lacking]
+    left = max(whole, key=lambda copy: copy.last, default=None)
+    if left is None or left.last == 0:
+        return None
+    lasting = all(copy.waits_long for copy in waiting)
+    return _HeldBack(members, member_of(left.server), left.last, lasting)
+
+
 def _find_damaged(
     found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
 ) -> dict[str, set[str]]:
@@ -385,6 +439,11 @@ def _find_damaged(
         if servers:
             damaged.setdefault(stream, set()).update(servers)
     return damaged
+
+
+def _without_election(copy: Copy, looks: int) -> Copy:
+    """Return a copy that was found waiting in so many looks in a row as what that tells of it."""
+    return copy._replace(is_waiting=looks >= LOOKS, waits_long=looks >= HELD_BACK_LOOKS)
 
 
 def _waits(group: Mapping[str, Any]) -> bool:

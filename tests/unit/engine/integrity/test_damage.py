@@ -298,6 +298,64 @@ async def test_a_log_that_could_not_be_read_since_is_not_told_as_short(
     await until(lambda: looking.report)
 
 
+HELD_BACK = (
+    "; if all members run and this stays, no copy can lead, as newer records than m2 has may be "
+    "noted on the damaged disks: to go on with the copy of m2, which ends at record 39, stop m0 "
+    "and m1, keep a copy of each directory, empty each, start m0 and m1 again and ask m2 for "
+    "partialStart; what only m0 and m1 had is lost; or stop all members, keep a copy of their "
+    "directories, empty these and start all with persistence.restore-from, which names the last "
+    "backup; what was written after it is lost"
+)
+
+
+@pytest.mark.parametrize("noted", [LAST - 1, LAST])
+async def test_a_copy_that_damaged_ones_keep_from_leading_is_told_with_what_to_do(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch, noted: int
+) -> None:
+    """Whether or not the member has read more than that copy has: emptying one helps nobody."""
+    monkeypatch.setattr(damage, "HELD_BACK_LOOKS", 1000)
+    servers.last[THIRD] = LAST - 1
+    for server in (FIRST, SECOND):
+        servers.wait(server)
+        servers.last[server] = 0
+    planted(looking, monkeypatch, [ShortError(LOG.name, noted)])
+    looking.begin(CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, "then", State(), State)
+    everywhere = noted == LAST
+    there = "m0, m1, m2" if everywhere else "m0, m1"
+    await until(lambda: f"disks of {there}:" in (looking.report or ""))
+    damaged = f"damaged data: records of shard-1 are missing on the disks of {there}"
+    whole = ": start all members, as others may hold it whole"
+    assert looking.report == damaged + whole
+    monkeypatch.setattr(damage, "HELD_BACK_LOOKS", MANY)
+    first = ", which are all that hold it" if everywhere else whole
+    await until(lambda: looking.report == damaged + first + HELD_BACK)
+    servers.off = THIRD  # who may hold it whole when it comes back
+    await until(lambda: (looking.report or "").endswith(whole))
+
+
+async def test_copies_that_are_a_majority_without_those_that_wait_are_kept_from_nothing(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "HELD_BACK_LOOKS", damage.LOOKS)
+    servers.wait(FIRST)
+    looking.begin(CONNECTION, SELF, lambda: True)
+    await until(lambda: looking.report)
+    assert (looking.report or "").endswith("m0: start all members, as others may hold it whole")
+
+
+async def test_an_empty_copy_is_no_copy_to_go_on_with(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "HELD_BACK_LOOKS", damage.LOOKS)
+    servers.last = dict.fromkeys(SERVERS, 0)
+    servers.wait(FIRST)
+    servers.wait(SECOND)
+    await read_short(looking, monkeypatch)
+    await until(lambda: "m0, m1, m2, which are all that hold it: if" in (looking.report or ""))
+
+
 async def test_copies_that_lack_something_are_named_beside_those_that_end_too_early(
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,8 @@ class Damaged(Cluster):
     starts: tuple[asyncio.Future[None], ...] = ()
     late: tuple[int, ...] = ()
     """Who is not started with the others."""
+    behind: tuple[int, ...] = ()
+    """Members that are stopped before the others write one more record."""
 
     async def begin(
         self, directory: Path, damage: Harm, members: int, streams: tuple[str, ...]
@@ -95,8 +97,10 @@ class Damaged(Cluster):
             await self.drivers[0].put(MAP, f"k{number}", b"%d" % number)
         client = self.engines[0].client
         groups = [(await copies_of(client, stream)).group for stream in streams]
-        whole = [n for n in range(members, self.size) if holds(directory / f"m{n}", streams[0])]
-        await self._stop_in_order(streams, whole)
+        if self.behind:
+            await self._leave_behind()
+        else:
+            await self._stop_in_order(streams, self._whole(directory, members, streams[0]))
         for number in range(members):
             place = directory / f"m{number}"
             for stream, group in zip(streams, groups, strict=True):
@@ -106,6 +110,20 @@ class Damaged(Cluster):
         self.drivers = [Driver(engine) for engine in self.engines]
         there = [one for number, one in enumerate(self.engines) if number not in self.late]
         self.starts = tuple(asyncio.ensure_future(engine.start()) for engine in there)
+
+    async def _leave_behind(self) -> None:
+        """Stop members, and the others after they have written a record that those lack."""
+        await asyncio.gather(*(self.engines[number].stop() for number in self.behind))
+
+        async def is_written() -> bool:
+            return await self.drivers[0].put(MAP, "later", b"v") is None
+
+        await eventually(is_written)
+        await self.stop()
+
+    def _whole(self, directory: Path, members: int, stream: str) -> list[int]:
+        """Return the members whose copies of a stream stay whole."""
+        return [n for n in range(members, self.size) if holds(directory / f"m{n}", stream)]
 
     async def _stop_in_order(self, streams: tuple[str, ...], whole: list[int]) -> None:
         """Stop all members, a member whose copies stay whole last and as the leader.
@@ -154,9 +172,10 @@ async def damaged(
     lite: tuple[int, ...] = (),
     size: int = 3,
     late: tuple[int, ...] = (),
+    behind: tuple[int, ...] = (),
 ) -> AsyncIterator[Damaged]:
     cluster = Damaged(size + len(lite), directory, lite=lite)
-    cluster.late = late
+    cluster.late, cluster.behind = late, behind
     async with cluster:
         try:
             await cluster.begin(directory, damage, members, streams)
