@@ -177,18 +177,23 @@ class CopyWatch:
         return "; ".join(told) or None
 
     async def _replaces(self, found: Peers, looks: Sequence[Copies | None]) -> bool:
-        """Tell whether somebody who was replaced may vote still, or its successor not yet.
+        """Tell whether a replaced server may vote still, or a successor or the own one not yet.
 
         Then the end of one more member may leave a stream without a majority, for ever.
         """
         groups = frozenset(one.group for one in looks if one is not None)
+        held = frozenset(one.group for one in looks if one is not None and self._shares(one))
         try:
             servers = self._servers
             return not self._settings.lite and bool(
-                await unsettled_groups(servers.system, servers.own, groups, found.ids)
+                await unsettled_groups(servers.system, servers.own, groups, found.ids, held)
             )
         except NatsError:
             return True
+
+    def _shares(self, one: Copies) -> bool:
+        """Tell whether the own server votes with others on a stream: a single copy has no group."""
+        return bool(one.group) and self._own in one.servers and len(one.servers) > 1
 
     async def _copies(self, stream: str) -> Copies | None:
         try:

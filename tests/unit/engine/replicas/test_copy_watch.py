@@ -68,6 +68,8 @@ class World:
         self.when_changed: Callable[[], None] = lambda: None
         self.unsettled: set[str] | None = set()
         """Groups; None: the own server does not tell."""
+        self.untold = set[str]()
+        """Groups of which it tells nothing."""
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
         monkeypatch.setattr(watch, "peers", self._peers)
         monkeypatch.setattr(watch, "copies_of", self._copies_of)
@@ -116,12 +118,17 @@ class World:
         return Peers(frozenset(self.ids), frozenset(self.silent))
 
     async def _unsettled(
-        self, _: object, server: str, groups: frozenset[str], present: frozenset[str]
+        self,
+        _: object,
+        server: str,
+        groups: frozenset[str],
+        present: frozenset[str],
+        held: frozenset[str],
     ) -> frozenset[str]:
         assert (server, present) == ("own", frozenset(self.ids))
         if self.unsettled is None:
             raise NatsError("no answer")
-        return groups & self.unsettled
+        return groups & self.unsettled | held & self.untold
 
     async def _copies_of(self, _: object, stream: str) -> Copies:
         if self.broken is not None:
@@ -218,6 +225,24 @@ async def test_until_it_is_agreed_on_who_votes_nothing_is_safe_nor_copied(
     world.unsettled = {"of a stream that does not matter"}
     told = await world.look()
     assert (told.not_current, told.copied) == (0, True)
+
+
+async def test_until_the_own_server_tells_of_each_group_it_is_in_nothing_is_safe(
+    world: World,
+) -> None:
+    world.untold = {"g", ""}
+    world.copies["shard-1"] = all_of("own", "b", "c")._replace(group="g")
+    told = await world.look()
+    assert (told.not_current, told.copied) == (1, False)
+    # It is in no group of copies that are all elsewhere.
+    world.copies["shard-1"] = all_of("b", "c", "d")._replace(group="g")
+    assert (await world.look()).not_current == 0
+
+
+async def test_a_single_copy_has_no_group_that_its_server_could_tell_of(world: World) -> None:
+    world.untold, world.ids, world.left = {"g"}, {"own"}, True
+    world.copies = dict.fromkeys(STREAMS, all_of("own")._replace(group="g"))
+    assert (await world.look()).not_current == 0
 
 
 async def test_a_server_that_no_member_names_is_not_safe(world: World) -> None:

@@ -107,14 +107,20 @@ async def is_sole(system: NatsClient, server: str) -> bool:
 
 
 async def unsettled_groups(
-    system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
+    system: NatsClient,
+    server: str,
+    groups: frozenset[str],
+    present: frozenset[str],
+    held: frozenset[str],
 ) -> frozenset[str]:
     """Return those groups in which it is not agreed on yet who votes, as a server sees it.
 
     What a stream's leader tells of its copies leaves out who votes and is to hold none any more,
     and whether who is to hold one knows of it. A copy of a stream that holds nothing is current at
-    once, while its group's log is empty yet: the vote of such a server does not count. Server and
-    groups are given by names; `present` has the ids of the servers that there are.
+    once, while its group's log is empty yet: the vote of such a server does not count. A server
+    that was just started does not tell of its groups at all, and its copies count as current by
+    what it had before. Server and groups are given by names; `present` has the ids of the servers
+    that there are, `held` those groups in which the server has a copy, as their leaders tell.
 
     Raises:
         NatsError: it does not tell.
@@ -122,7 +128,8 @@ async def unsettled_groups(
     # Without the account it tells of the system's groups only.
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
     found = groups_of(await _ask(system, GROUPS, asked, REQUEST_TIMEOUT_S))
-    return frozenset(
+    untold = held - found.keys()
+    return untold | frozenset(
         name
         for name, group in found.items()
         if name in groups and not (_votes(group) and present >= set(group["peers"]))

@@ -29,8 +29,10 @@ async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
         name = shards.server_name
         assert name is not None
 
+        groups = frozenset({copies.group})
+
         async def told(present: frozenset[str]) -> frozenset[str]:
-            return await unsettled_groups(shards.system, name, frozenset({copies.group}), present)
+            return await unsettled_groups(shards.system, name, groups, present, groups)
 
         assert await told(frozenset()) == {copies.group}
         async with asyncio.timeout(PATIENCE_S):
@@ -45,14 +47,30 @@ async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
     ids=str,
 )
 async def test_what_keeps_a_vote_from_counting(unlike: dict[str, Any]) -> None:
-    class Told:
-        async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
-            assert json.loads(payload)["account"] == "GRID"
-            groups = {"GRID": {"g": SETTLED | unlike, "of no matter": SETTLED | unlike}}
-            return Message(b"", b"", b"", json.dumps({"data": groups}).encode(), 1)
-
-    present = frozenset({"a", "b"})
-    system = cast("NatsClient", Told())
-    assert await unsettled_groups(system, "s", frozenset({"g"}), present) == {"g"}
+    told, groups, present = ToldGroups(g=SETTLED | unlike), frozenset({"g"}), frozenset({"a", "b"})
+    assert await unsettled_groups(told.system, "s", groups, present, groups) == {"g"}
     unlike.clear()
-    assert await unsettled_groups(system, "s", frozenset({"g"}), present) == frozenset()
+    told = ToldGroups(g=SETTLED | unlike, of_no_matter=SETTLED | {"pindex": 0})
+    assert await unsettled_groups(told.system, "s", groups, present, groups) == frozenset()
+
+
+async def test_a_server_that_tells_nothing_of_a_group_votes_only_where_it_holds_no_copy() -> None:
+    told, groups, present = ToldGroups(g=SETTLED), frozenset({"g", "h"}), frozenset({"a", "b"})
+    system, none = told.system, frozenset[str]()
+    assert await unsettled_groups(system, "s", groups, present, held=groups) == {"h"}
+    assert await unsettled_groups(system, "s", groups, present, held=none) == frozenset()
+    # As a server that was started again does at first, and one that its member holds back.
+    assert await unsettled_groups(ToldGroups().system, "s", groups, present, groups) == groups
+
+
+class ToldGroups:
+    """A server that tells of these groups."""
+
+    def __init__(self, **groups: dict[str, Any]) -> None:
+        self.system = cast("NatsClient", self)
+        self._groups = groups
+
+    async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
+        assert json.loads(payload)["account"] == "GRID"
+        data = {"GRID": self._groups} if self._groups else {}
+        return Message(b"", b"", b"", json.dumps({"data": data}).encode(), 1)
