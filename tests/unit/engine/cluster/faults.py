@@ -9,14 +9,20 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from grid_member.engine.api import Refused
+from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.lost_memory.own_copies import has_complete_copies
+from grid_member.engine.nats.admin.peers import peer_id, peers, unsettled_groups
+from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.nats.client.blocking import BlockingClient
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.checker import NOTHING, Span
 from tests.unit.engine.drive import condition
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from grid_member.engine.replicated.replicated_shards import ReplicatedShards
     from grid_member.engine.server.process import NatsServer
     from tests.unit.engine.cluster.clusters import Cluster
 
@@ -81,14 +87,41 @@ async def kill_servers(cluster: Cluster, *members: int) -> None:
     await condition(lambda: all(one.process_id not in {None, *former} for one in servers))
 
 
-async def servers_released(cluster: Cluster) -> None:
-    """Return when no server is held back and each runs: a member ends the one it held back.
+async def servers_settled(cluster: Cluster) -> None:
+    """Return when any one server may freeze or be cut off: the others are a quorum of every log.
 
-    Between that one and the next, which keeps streams, the member has no server.
+    A server that was killed has lost what it had in memory. Its member first starts it without
+    streams, then ends it and starts it with streams. From then on the process is there, but the
+    server's vote counts in a log's group only once the server has a part of that log. Until then
+    the two other servers are the only quorum of three. A log that lost more is written back, which
+    waits for the reports of all members: a member behind a frozen server does not report.
     """
-    servers = [server_of(cluster, member) for member in range(cluster.size)]
-    await condition(
-        lambda: not any(one.held_back._held or one.process_id is None for one in servers)
+
+    async def settled() -> bool:
+        with contextlib.suppress(NatsError, EngineError):  # a server is being started
+            members = [engine._cluster for engine in cluster.engines]
+            return all([one.settings.lite or await _is_settled(one) for one in members])
+        return False
+
+    await eventually(settled)
+
+
+async def _is_settled(shards: ReplicatedShards) -> bool:
+    """Tell whether a member's server holds all that it should, and its votes count."""
+    name, server = shards.server_name, shards._server
+    if name is None or server is None or server.held_back._held or server.process_id is None:
+        return False
+    streams = [stream.name for stream in shards.all_streams]
+    copies = [await copies_of(shards.client, stream) for stream in streams]
+    voting = await peers(shards.system)
+    groups = frozenset(one.group for one in copies)
+    held = frozenset(one.group for one in copies if peer_id(name) in one.servers)
+    return (
+        not shards.memory._logs.left
+        and not voting.silent
+        and all(len(one.current) == one.wanted for one in copies)
+        and await has_complete_copies(shards.client, shards.system, name, streams)
+        and not await unsettled_groups(shards.system, name, groups, voting.ids, held)
     )
 
 

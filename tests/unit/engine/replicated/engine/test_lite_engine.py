@@ -17,7 +17,7 @@ from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
     EngineClient,
     kill_servers,
-    servers_released,
+    servers_settled,
     stopped_server,
 )
 from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
@@ -178,7 +178,7 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_lite_member(tmp_path: Pat
         await load.progress()
         await kill_servers(cluster, await host_of(cluster))
         await load.progress()
-        await servers_released(cluster)
+        await servers_settled(cluster)
         frozen = await host_of(cluster)
         with stopped_server(cluster, frozen):
             await load.progress(*others_of(frozen))

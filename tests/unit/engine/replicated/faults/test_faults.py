@@ -22,7 +22,7 @@ from tests.unit.engine.cluster.faults import (
     EngineClient,
     kill_servers,
     meta_leader,
-    servers_released,
+    servers_settled,
     stopped_server,
 )
 from tests.unit.engine.cluster.load import MAPS, PATIENCE_S, Load, told
@@ -51,7 +51,7 @@ async def dies(cluster: Cluster, load: Load, member: int, seconds: float) -> Non
 
 async def freezes(cluster: Cluster, load: Load, member: int, seconds: float) -> None:
     """Its server stands still and goes on as if nothing had been."""
-    await servers_released(cluster)
+    await servers_settled(cluster)
     with stopped_server(cluster, member) as begun_s:
         await load.progress(*others_of(cluster, member))
         await asyncio.sleep(begun_s + seconds - time.monotonic())
@@ -59,6 +59,7 @@ async def freezes(cluster: Cluster, load: Load, member: int, seconds: float) -> 
 
 async def is_cut_off(cluster: Cluster, load: Load, member: int, seconds: float) -> None:
     """Its server sees none of the others."""
+    await servers_settled(cluster)
     begun_s = time.monotonic()
     cluster.isolate(member)
     await load.progress(*others_of(cluster, member))
@@ -68,6 +69,7 @@ async def is_cut_off(cluster: Cluster, load: Load, member: int, seconds: float) 
 
 async def loses_a_line(cluster: Cluster, load: Load, member: int, seconds: float) -> None:
     """Its server sees one of the others only."""
+    await servers_settled(cluster)
     begun_s = time.monotonic()
     cluster.part(member, others_of(cluster, member)[0])
     await load.progress(others_of(cluster, member)[1])
