@@ -17,7 +17,7 @@ from grid_member.wan.agreement.definitions import (
     publisher_document,
     read_publisher,
 )
-from grid_member.wan.agreement.sections import definition_digest
+from grid_member.wan.agreement.sections import definition_digest, definitions_of
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
 from grid_member.wan.figures import PublisherFigures
 
@@ -210,8 +210,11 @@ class WanCalls:
             )
         added: Publishers = {wanted.name: new}
         names = [PublisherName(wanted.name, each) for each in new]
-        removed = {name: digest for name, digest in stored.removed().items() if name not in names}
-        marks = [removed_put(name, None) for name in names if name in stored.removed()]
+        removed = stored.removed()
+        # The mark of another definition, which a file still has, stays: the added one counts.
+        shown = {name: definition_digest(new[name.publisher]) for name in names if name in removed}
+        removed |= {name: removed[name] - {digest} for name, digest in shown.items()}
+        marks = [removed_put(name, removed[name]) for name in shown]
         kept = [publishers for _, publishers in stored.added()]
         union = self.keeper.union([*kept, added], removed)
         changes = (stored.added_put(added), *marks, *self._agreement(union))
@@ -224,9 +227,6 @@ class WanCalls:
             WanUnavailableError: a member has not declared its configuration yet.
         """
         stored = self.keeper.stored
-        section = self._section
-        present = {} if section is None else section.replications
-        definition = present.get(publisher.replication, {}).get(publisher.publisher, {})
         puts: list[Put] = []
         kept: list[Publishers] = []
         for key, replications in stored.added():
@@ -235,10 +235,11 @@ class WanCalls:
                 left = {name: found for name, found in replications.items() if found}
                 puts.append(Put(key, packed(left) if left else None))
             kept.append(replications)
-        digest = definition_digest(definition)
-        removed = stored.removed() | {publisher: digest}
-        union = self.keeper.union(kept, removed)
-        puts += [removed_put(publisher, digest), *stored.forgetting_puts(publisher)]
+        removed = stored.removed()
+        digests = removed.get(publisher, frozenset())
+        digests |= definitions_of(publisher, self.keeper.sections())
+        union = self.keeper.union(kept, removed | {publisher: digests})
+        puts += [removed_put(publisher, digests), *stored.forgetting_puts(publisher)]
         return (*puts, *self._agreement(union))
 
     def _agreement(self, union: Union | None) -> tuple[Put | Begin, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.config.model.wan import WanPublisherConfig
@@ -17,6 +17,9 @@ Document: TypeAlias = "dict[str, object]"
 _OWN: Final = frozenset({"identity", "tls"})
 """What each member takes from its own file."""
 _NAMES: Final = tuple(each.name for each in fields(WanPublisherConfig) if each.name not in _OWN)
+_DEFAULTS: Final[Document] = {
+    each.name: each.default for each in fields(WanPublisherConfig) if each.default is not MISSING
+}
 
 
 def publisher_document(publisher: WanPublisherConfig) -> Document:
@@ -35,6 +38,15 @@ def read_publisher(document: Mapping[str, object]) -> WanPublisherConfig:
     listed = found.pop("target_endpoints", [])
     endpoints = tuple((str(host), int(port)) for host, port in listed)  # type: ignore[attr-defined]
     return WanPublisherConfig(**found, target_endpoints=endpoints)  # type: ignore[arg-type]
+
+
+def without_defaults(document: Mapping[str, object]) -> Document:
+    """Return a document without the settings that are at their defaults."""
+    return {
+        name: value
+        for name, value in document.items()
+        if name not in _DEFAULTS or _DEFAULTS[name] != value
+    }
 
 
 def with_credentials(publisher: WanPublisherConfig, own: WanConfig) -> WanPublisherConfig:

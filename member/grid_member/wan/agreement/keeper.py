@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import Agreement
-    from grid_member.wan.agreement.sections import Publishers, Section
+    from grid_member.wan.agreement.sections import Publishers, Removed, Section
     from grid_member.wan.agreement.shards import WanShards
 
 LOOK_S: Final = 1.0
@@ -200,7 +200,7 @@ class WanKeeper:
     def union(
         self,
         added: Iterable[Publishers] | None = None,
-        removed: dict[PublisherName, str] | None = None,
+        removed: Removed | None = None,
     ) -> Union | None:
         """Return what the members would agree on now, None while one has not declared.
 
@@ -208,18 +208,23 @@ class WanKeeper:
             added: instead of what is stored.
             removed: instead of what is stored.
         """
-        sections: list[Section] = []
-        for member, alive in self._members():
-            section = self.stored.section_of(member)
-            if section is not None:
-                sections.append(section)
-            elif alive:
-                return None
+        sections = self.sections()
         if not sections:
             return None
         if added is None:
             added = [publishers for _, publishers in self.stored.added()]
         return union_of(sections, added, self.stored.removed() if removed is None else removed)
+
+    def sections(self) -> list[Section]:
+        """Return what the members have declared, empty while one that lives has not."""
+        found: list[Section] = []
+        for member, alive in self._members():
+            section = self.stored.section_of(member)
+            if section is not None:
+                found.append(section)
+            elif alive:
+                return []
+        return found
 
     def change(self, union: Union) -> AgreementChange:
         """Return what makes a union the agreement; to be called under the lock."""

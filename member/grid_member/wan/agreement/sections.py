@@ -25,6 +25,7 @@ from grid_member.wan.agreement.definitions import (
     packed,
     publisher_document,
     read_publisher,
+    without_defaults,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 Publishers: TypeAlias = "dict[str, dict[str, Document]]"
 """Definitions by replication and publisher."""
+Removed: TypeAlias = "Mapping[PublisherName, frozenset[str]]"
+"""The digests of the definitions that calls have removed, by publisher."""
 _MILLISECONDS: Final = 1000
 
 
@@ -135,21 +138,32 @@ def section_of(config: MemberConfig) -> Section:
 
 
 def definition_digest(definition: Document) -> str:
-    """Return what tells a definition of a publisher from another one."""
-    return hashlib.sha256(packed(definition)).hexdigest()
+    """Return what tells a definition of a publisher from another one.
+
+    Settings at their defaults do not count: a later version has more settings.
+    """
+    return hashlib.sha256(packed(without_defaults(definition))).hexdigest()
+
+
+def definitions_of(name: PublisherName, sections: Iterable[Section]) -> frozenset[str]:
+    """Return the digests of the definitions that members have of a publisher."""
+    found = (section.replications.get(name.replication, {}) for section in sections)
+    return frozenset(
+        definition_digest(each[name.publisher]) for each in found if name.publisher in each
+    )
 
 
 def union_of(
     sections: Sequence[Section],
     added: Iterable[Publishers] = (),
-    removed: Mapping[PublisherName, str] | None = None,
+    removed: Removed | None = None,
 ) -> Union:
     """Return what members with these sections agree on.
 
     Args:
         sections: those of all members, at least one, oldest member first.
         added: what calls have added, in the order of the calls.
-        removed: what calls have removed, each with the digest of the definition that was removed.
+        removed: what calls have removed.
     """
     removed = removed or {}
     maps: dict[str, Document | None] = {}
@@ -164,7 +178,7 @@ def union_of(
             present = replications.setdefault(replication, {})
             for publisher, definition in publishers.items():
                 called = PublisherName(replication, publisher)
-                if removed.get(called) == definition_digest(definition):
+                if definition_digest(definition) in removed.get(called, ()):
                     continue
                 if present.setdefault(publisher, definition) != definition:
                     differing[called] = None

@@ -3,7 +3,7 @@
     wan/member/<uuid>                 the digest of the member's section
     wan/declared/<digest>             a section
     wan/added/<number>                publishers that a call has added, by replication
-    wan/removed/<publisher>           the digest of a definition that a call has removed
+    wan/removed/<publisher>           the digests of the definitions that calls have removed
     wan/config                        what the members agreed on, and its revision
     wan/cluster-id                    names this cluster's data
     wan/state/<publisher>/<uuid>      what a member does for a publisher
@@ -129,11 +129,11 @@ class WanStore:
         number = int(keys[-1].removeprefix(ADDED)) + 1 if keys else 1
         return Put(f"{ADDED}{number:08d}", packed(publishers))
 
-    def removed(self) -> dict[PublisherName, str]:
-        """Return the definitions that calls have removed."""
+    def removed(self) -> dict[PublisherName, frozenset[str]]:
+        """Return the digests of the definitions that calls have removed."""
         return {
-            _name_of(key.removeprefix(REMOVED)): digest.decode()
-            for key, digest in self._store.system_items(REMOVED)
+            _name_of(key.removeprefix(REMOVED)): frozenset(digests.decode().split())
+            for key, digests in self._store.system_items(REMOVED)
         }
 
     def states(self) -> dict[tuple[PublisherName, str], PublisherState]:
@@ -166,9 +166,10 @@ def paused_put(publisher: PublisherName) -> Put:
     return Put(PAUSED + name_key(publisher), b"restored")
 
 
-def removed_put(publisher: PublisherName, digest: str | None) -> Put:
-    """Return what marks a definition as removed; None takes the mark away."""
-    return Put(REMOVED + name_key(publisher), None if digest is None else digest.encode())
+def removed_put(publisher: PublisherName, digests: frozenset[str]) -> Put:
+    """Return what marks definitions as removed; none takes the mark away."""
+    key = REMOVED + name_key(publisher)
+    return Put(key, " ".join(sorted(digests)).encode() if digests else None)
 
 
 def name_key(name: PublisherName) -> str:

@@ -119,14 +119,37 @@ async def test_a_removed_publisher_is_not_brought_back_by_the_same_file(
     reply = await once(member.port, "GET", "/grid/rest/wan/status")
     assert json.loads(reply.body)["replications"] == [{"name": "r", "publishers": []}]
 
-    block = {"clusterName": "london", "targetEndpoints": "127.0.0.1:1"}
-    added = json.dumps({"name": "r", "batchPublishers": [block | {"properties": {"realm": "to"}}]})
-    reply = await tell(member, "addWanConfig", added)
+    reply = await tell(member, "addWanConfig", addition())
     assert json.loads(reply.body)["addedPublisherIds"] == ["london"]
     await put(member, "b")
     found = await status(member)
     assert found["queued"]["own"] == 1
     assert found["needsSync"] == ["m"], "what was there before is not in the queue"
+
+
+def addition(cluster_name: str = "london", **more: object) -> str:
+    """Return the JSON that adds the publisher `london`."""
+    block = {
+        "publisherId": "london",
+        "clusterName": cluster_name,
+        "targetEndpoints": "127.0.0.1:1",
+        "properties": {"realm": "to"},
+    }
+    return json.dumps({"name": "r", "batchPublishers": [block | more]})
+
+
+async def test_what_a_call_adds_counts_and_not_the_removed_definition_of_the_file(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    for cluster_name in ("paris", "london", "rome"):
+        assert (await tell(member, "removeWanConfig", "r", "london")).status == 200
+        reply = await once(member.port, "GET", "/grid/rest/wan/status")
+        assert json.loads(reply.body)["replications"] == [{"name": "r", "publishers": []}]
+        reply = await tell(member, "addWanConfig", addition(cluster_name))
+        assert json.loads(reply.body)["addedPublisherIds"] == ["london"]
+        assert (await status(member))["clusterName"] == cluster_name
 
 
 WAITS = "the cluster version is 0.1: WAN replication needs 0.2"

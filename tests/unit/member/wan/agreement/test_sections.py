@@ -15,7 +15,13 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.wan.agreement.sections import Section, definition_digest, section_of, union_of
+from grid_member.wan.agreement.sections import (
+    Section,
+    definition_digest,
+    definitions_of,
+    section_of,
+    union_of,
+)
 
 if TYPE_CHECKING:
     from tests.unit.member.config.trees import Tree
@@ -111,9 +117,19 @@ def test_what_a_call_added_counts_beside_the_files() -> None:
 
 def test_a_file_does_not_bring_back_what_a_call_removed_unless_it_says_something_else() -> None:
     old, new = section({"london": {"batch-size": 1}}), section({"london": {"batch-size": 2}})
-    removed = {LONDON: definition_digest(old.replications["r"]["london"])}
+    removed = {LONDON: definitions_of(LONDON, [old])}
     assert union_of([old], (), removed).section.replications == {"r": {}}
     assert union_of([new], (), removed).section.replications == new.replications
+    both = {LONDON: definitions_of(LONDON, [old, new])}
+    assert union_of([old, new], (), both).section.replications == {"r": {}}
+
+
+def test_a_setting_of_a_later_version_does_not_bring_back_what_was_removed() -> None:
+    before = section({"london": {"batch-size": 1}}).replications["r"]["london"]
+    assert definition_digest(before | {"of_a_later_version": 5}) != definition_digest(before)
+    shorter = {name: found for name, found in before.items() if name != "compression"}
+    assert before["compression"] == "AUTO", "its default"
+    assert definition_digest(shorter) == definition_digest(before)
 
 
 def test_a_reference_to_what_nobody_declares_is_none() -> None:
