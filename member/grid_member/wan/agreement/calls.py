@@ -302,13 +302,21 @@ class WanCalls:
                 {"map": each, "reason": why} for each, why in sorted(figures.blocked.items())
             ],
             "needsSync": unsynced,
-            "needsSyncReason": _sync_reason(unsynced, restored=restored),
+            "needsSyncReason": _sync_reason(
+                unsynced, self.keeper.shards.comparing(name), restored=restored
+            ),
         }
 
 
-def _sync_reason(unsynced: list[str], *, restored: bool) -> str:
+def _sync_reason(unsynced: list[str], comparing: list[str], *, restored: bool) -> str:
     if restored:
         return "the cluster began as a backup: the publisher is paused until it is resumed"
+    if comparing:
+        # A comparison would end that; there is none in this version.
+        return (
+            f"a queue was full: changes of {', '.join(comparing)} are not queued any more; remove "
+            "the publisher and add it again, then put the entries again"
+        )
     return "the target may miss changes that are in no queue" if unsynced else ""
 
 

@@ -45,6 +45,11 @@ class WanShards:
         found = [shard.state.wan.unsynced(publisher) for shard in self.with_data()]
         return sorted(set().union(*found))
 
+    def comparing(self, publisher: PublisherName) -> list[str]:
+        """Return the maps of which nothing is queued, since a queue was full."""
+        found = [shard.state.wan.comparing(publisher) for shard in self.with_data()]
+        return sorted(set().union(*found))
+
 
 def tell(shards: Sequence[Shard], operation: Operation, done: Callable[[object], None]) -> None:
     """Propose an operation to shards; done is called once, with the first refusal or None."""

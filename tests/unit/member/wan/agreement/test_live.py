@@ -152,6 +152,29 @@ async def test_what_a_call_adds_counts_and_not_the_removed_definition_of_the_fil
         assert (await status(member))["clusterName"] == cluster_name
 
 
+async def test_a_full_queue_says_what_lets_changes_be_queued_again(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    small = EXTRA.replace("realm: to", "realm: to, queue-capacity: 100")
+    member = await start_member(text(small)).start()
+    await until(lambda: agreed(member))
+    await put(member, *map(str, range(101)))
+    await put(member, "later")
+    found = await status(member)
+    assert (found["queued"]["own"], found["needsSync"]) == (0, ["m"])
+    assert found["needsSyncReason"] == (
+        "a queue was full: changes of m are not queued any more; remove the publisher and add it "
+        "again, then put the entries again"
+    )
+
+    assert (await tell(member, "removeWanConfig", "r", "london")).status == 200
+    assert (await tell(member, "addWanConfig", addition(queueCapacity=100))).status == 200
+    await put(member, "a")
+    found = await status(member)
+    assert (found["queued"]["own"], found["needsSync"]) == (1, ["m"])
+    assert found["needsSyncReason"] == "the target may miss changes that are in no queue"
+
+
 WAITS = "the cluster version is 0.1: WAN replication needs 0.2"
 
 
