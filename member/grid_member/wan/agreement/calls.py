@@ -232,8 +232,8 @@ class WanCalls:
         for key, replications in stored.added():
             here = replications.get(publisher.replication, {})
             if here.pop(publisher.publisher, None) is not None:
-                left = {name: found for name, found in replications.items() if found}
-                puts.append(Put(key, packed(left) if left else None))
+                replications = {name: found for name, found in replications.items() if found}
+                puts.append(Put(key, packed(replications) if replications else None))
             kept.append(replications)
         removed = stored.removed()
         digests = removed.get(publisher, frozenset())

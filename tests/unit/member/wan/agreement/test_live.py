@@ -152,6 +152,21 @@ async def test_what_a_call_adds_counts_and_not_the_removed_definition_of_the_fil
         assert (await status(member))["clusterName"] == cluster_name
 
 
+async def test_a_replication_that_a_call_added_goes_with_its_last_publisher(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    added = addition().replace('"r"', '"new"')
+    assert (await tell(member, "addWanConfig", added)).status == 200
+    assert (await tell(member, "removeWanConfig", "new", "")).status == 200
+    part: Any = member.member.management.wan
+    stored = part.calls.keeper.stored.config
+    assert list(stored.section.replications) == ["r"]
+    await part.calls.keeper.look()
+    assert part.calls.keeper.stored.config == stored, "the members agree once"
+
+
 async def test_a_full_queue_says_what_lets_changes_be_queued_again(
     start_member: Callable[..., RunningMember],
 ) -> None:
