@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -574,3 +576,21 @@ def test_the_example_names_each_other() -> None:
         assert publisher.cluster_name == target.cluster_name
         assert publisher.target_endpoints == (("127.0.0.1", listener.port),)
         assert publisher.identity in (listener.users or ())
+
+
+def test_the_example_starts_a_member_of_a_relative_path(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[4] / "examples" / "wan"
+    member = tmp_path / "member"
+    member.write_text('#!/bin/sh\ntest -f "$2" && echo "$1 $2"\n', encoding="utf-8")
+    member.chmod(0o755)
+    done = subprocess.run(
+        [examples / "start"],
+        cwd=tmp_path,
+        env=os.environ | {"GRID_MEMBER": "./member"},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
+    assert sorted(done.stdout.decode().splitlines()) == [
+        f"--config {examples}/{name}.yaml" for name in ("london", "tokyo")
+    ]
