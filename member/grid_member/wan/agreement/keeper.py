@@ -15,7 +15,7 @@ import logging
 import secrets
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.cluster.membership.locks import CHANGE, LockedError
 from grid_member.cluster.values.system_store import Put, carry_out
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from grid_member.config.model.member import MapConfig, MemberConfig
     from grid_member.engine.api import Engine
     from grid_member.engine.shard.shard import Shard
-    from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.sections import Publishers, Removed, Section
@@ -52,6 +51,8 @@ LOOK_S: Final = 1.0
 """How often a member looks whether the agreement and the shards are as they should be."""
 DECLARATION_PATIENCE_S: Final = 10.0
 """How long a call waits until the other members have declared what they have."""
+_StoredState: TypeAlias = tuple[PublisherName, str, PublisherState]
+"""A publisher, a member's UUID, and what that member does for the publisher."""
 AGREEING: Final = "wan"
 """The purpose of the lock."""
 _log: Final = logging.getLogger("grid.wan")
@@ -91,6 +92,7 @@ class WanKeeper:
         versions: Versions,
         shards: WanShards,
         membership: Membership | None,
+        alone: asyncio.Lock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Keep nothing yet.
@@ -101,6 +103,7 @@ class WanKeeper:
             versions: tells whether members may write about WAN replication.
             shards: those of this member.
             membership: the other members; None: this one is alone.
+            alone: what calls hold while they change the configuration, for a member that is alone.
             sleep: waits for some seconds.
         """
         self.shards = shards
@@ -109,9 +112,12 @@ class WanKeeper:
         self._member = member
         self._versions = versions
         self._membership = membership
+        self._alone = alone
         self._sleep = sleep
         self._lacking_looks = 0
         self._told: set[str] = set()
+        self._missing: frozenset[_StoredState] = frozenset()
+        """The states that any shard had otherwise at the last look."""
 
     @property
     def own_uuid(self) -> str:
@@ -154,7 +160,7 @@ class WanKeeper:
         return self._member.config.wan_listener is not None
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Look every second until the task is cancelled."""
         while True:
             try:
                 await self.look()
@@ -300,7 +306,8 @@ class WanKeeper:
     @contextlib.asynccontextmanager
     async def _lock(self) -> AsyncIterator[None]:
         if self._membership is None:
-            yield
+            async with self._alone:
+                yield
             return
         async with self._membership.locks.hold(CHANGE, AGREEING):
             yield
@@ -308,13 +315,17 @@ class WanKeeper:
     def _tell_shards(self) -> None:
         """Tell shards that lack the agreement or a state; members do so one after the other.
 
-        Any member may, and what is told twice changes nothing. The oldest begins.
+        Any member may, and what is told twice changes nothing. The oldest begins. A state is told
+        at the second look that finds it missing: at the first one a call that sets another state
+        may have reached the shard and not the store.
         """
         agreement = self.stored.agreement
         if agreement is None:
             return
         shards, lacking = self.shards.with_data(), self.lacking_shards()
-        states = [] if lacking else list(self._missing_states())
+        missing = frozenset(() if lacking else self._missing_states())
+        states = sorted(missing & self._missing, key=str)
+        self._missing = missing
         if not (lacking or states):
             self._lacking_looks = 0
             return
@@ -326,15 +337,15 @@ class WanKeeper:
             # Right behind the agreement: nothing is sent in between that is to wait.
             for (publisher, member), state in self.stored.states().items():
                 tell(lacking, _member_state(publisher, member, state), _ignore)
-        for operation in states:
-            tell(shards, operation, _ignore)
+        for publisher, member, state in states:
+            tell(shards, _member_state(publisher, member, state), _ignore)
 
-    def _missing_states(self) -> Iterable[Operation]:
+    def _missing_states(self) -> Iterable[_StoredState]:
         for (publisher, member), state in self.stored.states().items():
             member_bytes = uuid.UUID(member).bytes
             for shard in self.shards.with_data():
                 if self._state(shard, publisher, member_bytes) not in (state, None):
-                    yield _member_state(publisher, member, state)
+                    yield publisher, member, state
                     break
 
     def _state(

@@ -59,5 +59,7 @@ def make_wan(
     """Return the part of a member that has its management already."""
     management = member.management
     shards = WanShards(lambda: engine.shards)
-    keeper = WanKeeper(management.store, member, management.versions, shards, membership)
+    keeper = WanKeeper(
+        management.store, member, management.versions, shards, membership, management.config_lock
+    )
     return WanReplication(WanCalls(keeper, lambda: member.config), membership)

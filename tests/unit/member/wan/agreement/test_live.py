@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.cluster.values.versions import ClusterVersion
+from grid_member.engine.state.operations import WanMemberState
+from grid_member.engine.wan.agreement import PublisherName, PublisherState
 from tests.unit.member.running import ALL_GROUPS, RunningMember, configuration
 from tests.unit.member.wire import once
 from tests.unit.waiting import until
@@ -14,12 +19,15 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
+
 EXTRA = """
   wan-replication:
     r:
       batch-publisher:
         london: {cluster-name: london, target-endpoints: "127.0.0.1:1", realm: to}
 """
+LONDON = PublisherName("r", "london")
 MAPS = "m: {wan-replication-ref: {r: {}}}, plain: {}"
 
 
@@ -165,6 +173,51 @@ async def test_a_replication_that_a_call_added_goes_with_its_last_publisher(
     assert list(stored.section.replications) == ["r"]
     await part.calls.keeper.look()
     assert part.calls.keeper.stored.config == stored, "the members agree once"
+
+
+async def test_members_do_not_agree_while_a_call_changes_the_configuration(
+    start_member: Callable[..., RunningMember], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    management = member.member.management
+    part: Any = management.wan
+    await part.close()
+    keeper = part.calls.keeper
+    revision = keeper.stored.config.revision
+    monkeypatch.setattr(keeper, "_is_agreed", lambda _: False)
+    async with management.config_lock:
+        look = asyncio.create_task(keeper.look())
+        # What the look would propose is in the store before this is.
+        await carry_out(Put("test", b"").begin(management.store))
+        assert keeper.stored.config.revision == revision
+    await look
+    assert keeper.stored.config.revision == revision + 1
+
+
+async def test_a_call_that_sets_a_state_is_not_undone_half_way(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    part: Any = member.member.management.wan
+    await part.close()
+    keeper = part.calls.keeper
+    shard, own = keeper.shards.with_data()[0], uuid.UUID(keeper.own_uuid).bytes
+
+    async def look() -> PublisherState:
+        await keeper.look()
+        tell_nothing = WanMemberState(PublisherName("r", "none"), own, PublisherState.PAUSED)
+        await carry_out(lambda done: keeper.shards.propose(tell_nothing, done))
+        found: PublisherState = shard.state.wan.member_state(LONDON, own)
+        return found
+
+    assert (await tell(member, "stopPublisher", "r", "")).status == 200
+    # As if a call were under way: the shard has the new state, and the store does not yet.
+    resumed = WanMemberState(LONDON, own, PublisherState.REPLICATING)
+    await carry_out(lambda done: keeper.shards.propose(resumed, done))
+    assert await look() is PublisherState.REPLICATING
+    assert await look() is PublisherState.STOPPED, "a shard that still lacks it is told"
 
 
 async def test_a_full_queue_says_what_lets_changes_be_queued_again(
