@@ -78,6 +78,10 @@ def wan_config(
     for name in names:
         _check_name(values, (*_REPLICATIONS, name))
     accepted = [(*_ACCEPTED, index) for index in values.children(_ACCEPTED)]
+    if not accepted and values.is_written(_ACCEPTED):
+        # An empty list read as none would accept every cluster.
+        message = "names no cluster: leave it out, which accepts all, or name one"
+        values.complain(_ACCEPTED, message)
     config = WanConfig(
         {name: WanReplicationConfig(name, publishers.of(name)) for name in names},
         tuple(str(values.find(path)) for path in accepted) if accepted else None,

@@ -540,6 +540,9 @@ def test_accepted_clusters() -> None:
     found = load({"wan": {"accepted-clusters": ["a", "b"], "max-tombstones": 5}}).wan
     assert found.accepted_clusters == ("a", "b")
     assert found.max_tombstones == 5
+    assert problems({"wan": {"accepted-clusters": []}}) == [
+        "wan.accepted-clusters: names no cluster: leave it out, which accepts all, or name one"
+    ]
 
 
 def test_variables_override_a_publisher() -> None:

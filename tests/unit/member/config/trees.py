@@ -214,6 +214,9 @@ def _settle_cluster(tree: Tree) -> None:
 
 
 def _settle_wan(tree: Tree) -> None:
+    taking = tree.get("wan") or {}
+    if "accepted-clusters" in taking:
+        tree["wan"] = taking | {"accepted-clusters": taking["accepted-clusters"] or ["a"]}
     replications = {
         name.replace("&", "+"): replication
         for name, replication in (tree.get("wan-replication") or {}).items()
