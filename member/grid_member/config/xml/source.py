@@ -148,7 +148,14 @@ class _Converter:
     def _named_item(
         self, into: _SectionParts, item: Element, shape: Shape, form: Collection
     ) -> None:
-        names = list(_names(item, form.name)) or list(_names(item, form.default_name))[:1]
+        names = list(_names(item, form.name))
+        if form.default_name and not any(name for name, _ in names):
+            names = list(_names(item, form.default_name))[:1]
+            if names and VARIABLE.search(names[0][0]):
+                where = f"where its {form.default_name} has a variable"
+                message = f"a {item.name} needs a {form.name} {where}"
+                self._complain(item.place, into.path, message)
+                return
         if not names:
             self._complain(item.place, into.path, f"every {item.name} needs a {form.name}")
             return

@@ -190,3 +190,26 @@ def _path(path: SettingPath) -> str:
     shape = settings_shape().find(path)
     assert shape is not None
     return shape.path
+
+
+@pytest.mark.parametrize("given", ["", "<publisher-id/>", "<publisher-id> </publisher-id>"])
+def test_a_publisher_with_an_empty_id_has_its_cluster_name_as_id(given: str) -> None:
+    found, problems = parsed(publisher_document(given, "tokyo"))
+    assert problems == []
+    path = ("wan-replication", "r", "batch-publisher", "tokyo", "cluster-name")
+    assert found[path] == "tokyo"
+
+
+def test_a_publisher_is_not_named_by_a_variable() -> None:
+    _, problems = parsed(publisher_document("", "${TARGET}"))
+    assert [problem.partition(" ")[2] for problem in problems] == [
+        "wan-replication.r.batch-publisher: a batch-publisher needs a publisher-id where its "
+        "cluster-name has a variable"
+    ]
+
+
+def publisher_document(publisher_id: str, cluster_name: str) -> str:
+    return (
+        f'<grid xmlns="{NAMESPACE}"><wan-replication name="r"><batch-publisher>{publisher_id}'
+        f"<cluster-name>{cluster_name}</cluster-name></batch-publisher></wan-replication></grid>"
+    )
