@@ -73,8 +73,8 @@ _GO_ON: Final = (
 _HELD_BACK: Final = (
     "; if all members run and this stays, no copy can lead, as newer records than {left} has may "
     "be noted on the damaged disks: to go on with the copy of {left}, which ends at record {last}, "
-    "stop {waiting}, keep a copy of each directory, empty each, start {waiting} again and ask "
-    "{left} for partialStart; what only {waiting} had is lost; or "
+    "stop all members, keep a copy of their directories, empty those of {waiting}, start all and "
+    "ask {left} for partialStart; what only {waiting} had is lost; or "
 )
 _log: Final = logging.getLogger("grid.engine.nats")
 

@@ -300,9 +300,9 @@ async def test_a_log_that_could_not_be_read_since_is_not_told_as_short(
 
 HELD_BACK = (
     "; if all members run and this stays, no copy can lead, as newer records than m2 has may be "
-    "noted on the damaged disks: to go on with the copy of m2, which ends at record 39, stop m0 "
-    "and m1, keep a copy of each directory, empty each, start m0 and m1 again and ask m2 for "
-    "partialStart; what only m0 and m1 had is lost; or stop all members, keep a copy of their "
+    "noted on the damaged disks: to go on with the copy of m2, which ends at record 39, stop all "
+    "members, keep a copy of their directories, empty those of m0 and m1, start all and ask m2 "
+    "for partialStart; what only m0 and m1 had is lost; or stop all members, keep a copy of their "
     "directories, empty these and start all with persistence.restore-from, which names the last "
     "backup; what was written after it is lost"
 )
