@@ -32,6 +32,13 @@ LATELY_S = client.LATELY_S
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LOOK_S", 0.01)
     monkeypatch.setattr(client, "FIND_S", 0.1)
+    # A process that stands still for a moment must not take a host for silent: it is long, too,
+    # where no test waits for that.
+    monkeypatch.setattr(session_module, "SILENT_S", LONG_S)
+
+
+@pytest.fixture
+def soon_silent(monkeypatch: pytest.MonkeyPatch, hasty: None) -> None:
     monkeypatch.setattr(session_module, "SILENT_S", 0.5)
 
 
@@ -247,6 +254,7 @@ async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -
         assert not waiting.done()
 
 
+@pytest.mark.usefixtures("soon_silent")
 async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
     async with Parties(2) as parties:
         item = await held(parties, "q")
@@ -265,6 +273,7 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
         assert isinstance(again, Item)
 
 
+@pytest.mark.usefixtures("soon_silent")
 async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -283,6 +292,7 @@ async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_th
         await condition(lambda: not former._sessions and len(parties.lite._servers) == 1)
 
 
+@pytest.mark.usefixtures("soon_silent")
 async def test_what_was_meant_for_one_that_stood_still_is_handed_out_to_nobody() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
