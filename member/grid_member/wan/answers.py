@@ -17,7 +17,7 @@ class MapAnswer(enum.IntEnum):
 
 REASONS: Final = {
     MapAnswer.NOT_CONFIGURED: "the target has no configuration for this map",
-    MapAnswer.TOO_LARGE: "a key or value is larger than the target takes",
+    MapAnswer.TOO_LARGE: "a key, value or content type is larger than the target takes",
     MapAnswer.CLOCK_AHEAD: "a change is further ahead of the target's clock than it takes",
 }
 

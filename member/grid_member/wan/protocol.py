@@ -32,6 +32,8 @@ PROTOCOL: Final = 1
 MAX_CHANGES: Final = 10_000
 """Of one batch; `batch-size` may not be greater."""
 COMPRESSED_FROM_BYTES: Final = 4096
+MAX_TEXT_BYTES: Final = (1 << 16) - 1
+"""Of a key, a content type or a name, whose lengths have two bytes."""
 
 _MAGIC: Final = b"GWAN"
 _DEFLATED: Final = 1
@@ -108,7 +110,7 @@ class BatchWriter:
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self.size_bytes = 0
-        """Of keys, values and heads, which is most of the body."""
+        """Of the body, but for its fixed head and the ends of entries."""
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -125,8 +127,15 @@ class BatchWriter:
         if place is None:
             place = self._maps[name] = len(self._maps)
             self._policies.append(policy)
-        type_place = self._types.setdefault(content_type, len(self._types))
-        passed_place = self._passed.setdefault(passed, len(self._passed))
+            self.size_bytes += len(_text(name)) + 1
+        type_place = self._types.get(content_type)
+        if type_place is None:
+            type_place = self._types[content_type] = len(self._types)
+            self.size_bytes += len(_text(content_type or ""))
+        passed_place = self._passed.get(passed)
+        if passed_place is None:
+            passed_place = self._passed[passed] = len(self._passed)
+            self.size_bytes += len(passed) * CLUSTER_ID_BYTES + 1
         key_bytes = key.encode() if key.isascii() else key.encode(_UTF_8, _ANY_STR)
         code: int = kind
         if deadline_ms or idle_ms:

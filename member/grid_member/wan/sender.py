@@ -21,7 +21,13 @@ from grid_member.wan.answers import REASONS, MapAnswer, reason_of
 from grid_member.wan.pacing import SLICE, Pacer
 from grid_member.wan.places import Part, Places, QueueName
 from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
-from grid_member.wan.protocol import COMPRESSED_FROM_BYTES, BatchHeader, BatchWriter, seal
+from grid_member.wan.protocol import (
+    COMPRESSED_FROM_BYTES,
+    MAX_TEXT_BYTES,
+    BatchHeader,
+    BatchWriter,
+    seal,
+)
 from grid_member.wan.window import Window
 
 if TYPE_CHECKING:
@@ -257,7 +263,7 @@ class Sender:
             change = queued.change
             if welcome.cluster_id not in change.passed:
                 # A byte of a character more or less does not matter for what is a batch's size.
-                size_bytes = len(change.key) + len(change.value)
+                size_bytes = len(change.key) + len(change.value) + len(change.content_type or "")
                 if len(writer) and writer.size_bytes + size_bytes > MAX_BATCH_BYTES:
                     break
                 if _is_too_large(queued, welcome):
@@ -365,10 +371,15 @@ class Sender:
 
 
 def _is_too_large(queued: QueuedChange, welcome: Welcome) -> bool:
+    """Tell whether the target does not take a change, or no batch can hold it."""
     change, limits = queued.change, welcome.limits
-    if len(change.value) > limits.value_bytes:
-        return True
+    return (
+        len(change.value) > limits.value_bytes
+        or _is_longer(change.key, min(limits.key_bytes, MAX_TEXT_BYTES))
+        or _is_longer(change.content_type or "", MAX_TEXT_BYTES)
+    )
+
+
+def _is_longer(text: str, most_bytes: int) -> bool:
     # No character takes more than four bytes.
-    if len(change.key) * 4 <= limits.key_bytes:
-        return False
-    return len(change.key.encode("utf-8", "surrogatepass")) > limits.key_bytes
+    return len(text) * 4 > most_bytes and len(text.encode("utf-8", "surrogatepass")) > most_bytes

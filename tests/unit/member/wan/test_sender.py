@@ -328,3 +328,34 @@ async def disturbed(
             queues.refuses_acknowledgements = not queues.refuses_acknowledgements
     queues.refuses_acknowledgements = False
     return newest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("secret", "k" * (64 << 10), 1),
+        put("secret", "key", 1)._replace(content_type="ü" * 40_000),
+    ],
+    ids=["key", "content type"],
+)
+def test_what_no_batch_can_hold_blocks_its_map_alone(change: Change) -> None:
+    async def scene() -> None:
+        target = FakeTarget(limits=TargetLimits(64 << 10, 8 << 20, 16 << 20))
+        async with source(target) as running:
+            running.add([change, *puts(3)])
+            await running.until(lambda: len(target.keys) == 3)
+            assert set(running.figures.blocked) == {"secret"}
+
+    play(scene())
+
+
+def test_content_types_count_for_the_size_of_a_batch() -> None:
+    async def scene() -> None:
+        async with source() as running:
+            types = [f"{number:05}" * 10_000 for number in range(100)]
+            running.add(put("orders", shown[:5], 1)._replace(content_type=shown) for shown in types)
+            await running.until_empty()
+            for batch in running.target.batches:
+                assert sum(len(change.content_type or "") for change in batch.changes) <= 1 << 20
+
+    play(scene())
