@@ -18,7 +18,7 @@ from grid_member.wan.pacing import SLICE, Pacer
 from grid_member.wan.protocol import PROTOCOL, read_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from grid_member.engine.api import Done
     from grid_member.engine.wan.agreement import Agreement, MergePolicy
@@ -113,7 +113,7 @@ class Receiver:
         self._names: dict[bytes, str] = {}
         """Of the clusters that said hello, by their ids."""
         self.waiting = 0
-        """Merges without an outcome."""
+        """Merges of the batches that were taken, without an outcome."""
 
     def greet(self, hello: Hello) -> Welcome:
         """Return what a source may send.
@@ -186,12 +186,10 @@ class Receiver:
         policies = dict(batch.maps)
         changes = [change for change in batch.changes if change.name not in refused]
         merges = _Merges(self, changes)
-        self._pacer.begin()
-        for start in range(0, len(changes), SLICE):
-            if start:
-                await self._pacer.turn()
-            for change in changes[start : start + SLICE]:
-                self._engine.merge(change, policies[change.name], merges.expect(change.name))
+        try:
+            await self._propose(changes, policies, merges)
+        finally:
+            merges.end_proposing()
         await merges.all_done()
         refused |= merges.refused
         counts = merges.counts
@@ -201,6 +199,16 @@ class Receiver:
         if merges.problem is not None:
             raise BusyError(merges.problem.message)
         return bytes(refused.get(name, MapAnswer.TAKEN) for name, _ in batch.maps)
+
+    async def _propose(
+        self, changes: list[Change], policies: dict[str, MergePolicy], merges: _Merges
+    ) -> None:
+        self._pacer.begin()
+        for start in range(0, len(changes), SLICE):
+            if start:
+                await self._pacer.turn()
+            for change in changes[start : start + SLICE]:
+                self._engine.merge(change, policies[change.name], merges.expect(change.name))
 
     def _refused_maps(self, batch: Batch) -> dict[str, MapAnswer]:
         """Return the maps of which nothing is taken: they are looked at before any is merged."""
@@ -219,9 +227,11 @@ class Receiver:
 class _Merges:
     """The merges of one batch, until each has its outcome."""
 
-    def __init__(self, receiver: Receiver, changes: Iterable[Change]) -> None:
+    def __init__(self, receiver: Receiver, changes: list[Change]) -> None:
         self._receiver = receiver
-        self._left = sum(1 for _ in changes)
+        self._left = self._unproposed = len(changes)
+        # All of them at once: else many batches could begin before the first waits.
+        receiver.waiting += len(changes)
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.counts: Counter[str] = Counter()
         self.refused: dict[str, MapAnswer] = {}
@@ -232,7 +242,7 @@ class _Merges:
 
     def expect(self, name: str) -> Done[MergeResult]:
         """Return the callback of one merge of a map."""
-        self._receiver.waiting += 1
+        self._unproposed -= 1
 
         def note(outcome: MergeResult | Refused) -> None:
             self._receiver.waiting -= 1
@@ -245,6 +255,11 @@ class _Merges:
                 self._done.set_result(None)
 
         return note
+
+    def end_proposing(self) -> None:
+        """Count off the merges that were not proposed, as the request was given up."""
+        self._receiver.waiting -= self._unproposed
+        self._unproposed = 0
 
     async def all_done(self) -> None:
         """Return when each merge has its outcome."""

@@ -137,6 +137,23 @@ async def test_nothing_is_taken_while_many_merges_wait() -> None:
     assert await taking == b"\x00"
 
 
+async def test_a_batch_counts_whole_before_all_of_it_is_merged() -> None:
+    engine = FakeEngine()
+    engine.holds = True
+    target = receiver(engine)
+    changes = [put("orders", str(number), 1) for number in range(MAX_WAITING_MERGES + 1)]
+    taking = asyncio.create_task(target.take(seal(body(*changes))))
+    await turn_until(lambda: bool(engine.merged))
+    assert len(engine.merged) < len(changes)
+    with pytest.raises(BusyError, match="too many merges"):
+        await target.take(seal(body(put("orders", "a", 1))))
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    for place in range(len(engine.merged)):
+        engine.answer(place)
+    assert not target.waiting
+
+
 async def test_a_client_that_leaves_leaves_nothing_behind() -> None:
     engine = FakeEngine()
     engine.holds = True
