@@ -48,7 +48,7 @@ class MemberWan:
         self._engine = engine
         self._tls: dict[WanTargetTlsConfig, ClientTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        side = WanSide(engine, wall_clock_ms)
+        side = self._side = WanSide(engine, wall_clock_ms)
         self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
         if isinstance(member.management.wan, WanReplication):
             member.management.wan.calls.figures = self.figures
@@ -94,22 +94,16 @@ class MemberWan:
 
     async def drain(self) -> None:
         """Wait a while for queues that would be lost, as long as they become shorter."""
-        left = self._queued()
-        if self._member.config.data_directory is not None or not left:
-            return
+        left = self._side.queued_in_memory()
         deadline_s = time.monotonic() + DRAIN_S
         looked_s = time.monotonic()
         while left and time.monotonic() < min(deadline_s, looked_s + SHRINKING_S):
             await asyncio.sleep(LOOK_S)
-            now = self._queued()
+            now = self._side.queued_in_memory()
             if now < left:
                 left, looked_s = now, time.monotonic()
         if left:
             event(_log, logging.WARNING, "stopping with changes that were not sent", keys=left)
-
-    def _queued(self) -> int:
-        looks = (self.figures.look(name) for name in self.figures.publishers)
-        return sum(look.queued_by_all for look in looks if look is not None)
 
     async def stop(self) -> None:
         """Send no more."""

@@ -84,6 +84,18 @@ class WanSide:
             unsynced=sum(len(state.wan.unsynced(publisher)) for state in states),
         )
 
+    def queued_in_memory(self) -> int:
+        """Return how many keys wait for any publisher in shards that end with this process."""
+        agreement = self.agreement
+        if agreement is None:
+            return 0
+        return sum(
+            sum(shard.state.wan.queue_sizes(publisher.name).values())
+            for shard in self._maps.shards
+            if shard.ground is None  # its log stands on no directory
+            for publisher in agreement.publishers
+        )
+
     def tombstones(self) -> int:
         """Return how many removed keys are remembered."""
         if not self._maps.ready:

@@ -10,6 +10,7 @@ import pytest
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.wan.agreement import PublisherState
+from grid_member.telemetry.repeats import FIELDS
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wan.pairs import (
     Site,
@@ -282,6 +283,21 @@ async def test_a_stop_tells_what_was_not_sent(
     await until(lambda: tokyo.figures.problem, "the target is down")
     await tokyo.stop()
     assert "stopping with changes that were not sent" in caplog.messages
+
+
+async def test_a_stop_tells_of_maps_in_memory_beside_a_directory(
+    pair: tuple[Site, Site], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    tokyo, _ = pair
+    tokyo.directory = tmp_path
+    tokyo.map_more = {"people": {"data-persistence": {"enabled": False}}}
+    await tokyo.start()
+    await tokyo.put("orders", "ada", b"kept")
+    await tokyo.put("people", "ada", b"lost")
+    await tokyo.put("people", "grace", b"lost")
+    await tokyo.stop()
+    told = [each for each in caplog.records if "changes that were not sent" in each.message]
+    assert [getattr(each, FIELDS)["keys"] for each in told] == [2]
 
 
 async def test_what_a_paused_member_took_in_waits_until_it_is_resumed(
