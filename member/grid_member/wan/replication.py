@@ -202,8 +202,13 @@ class Replication:
                 del self._publishers[name]
                 await running.stop()
         for name, (agreed, config) in wanted.items():
-            if name not in self._publishers and agreement is not None:
+            if name in self._publishers or agreement is None:
+                continue
+            try:
                 self._publishers[name] = self._begin(agreed, config, agreement)
+            except Exception as problem:
+                # Files that cannot be read, say: the others are not to wait for this one.
+                failure(_log, "a publisher cannot begin", problem)
 
     def _begin(
         self, agreed: AgreedPublisher, config: WanPublisherConfig, agreement: Agreement

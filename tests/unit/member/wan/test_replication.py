@@ -1,0 +1,80 @@
+"""Promise: each publisher that the members agreed on sends, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.model.wan import WanPublisherConfig
+from grid_member.engine.wan.agreement import (
+    AgreedPublisher,
+    Agreement,
+    PublisherName,
+    PublisherState,
+    WhenQueueFull,
+)
+from grid_member.wan.figures import WanFigures
+from grid_member.wan.replication import Replication, ReplicationParts
+from tests.unit.member.wan.batches import SOURCE
+from tests.unit.member.wan.fakes import FakeTarget, hello
+from tests.unit.member.wan.pairs import until
+
+if TYPE_CHECKING:
+    from grid_member.wan.replication import CloseableTransport, ShardQueues
+
+FAILS: Final = PublisherName("rep", "fails")
+SENDS: Final = PublisherName("rep", "sends")
+
+
+class Line(FakeTarget):
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+class NoQueues:
+    """A shard in which nothing waits."""
+
+    def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
+        return {}
+
+    def changed(self) -> bool:
+        return False
+
+
+class FakeEngine:
+    def __init__(self, *names: PublisherName) -> None:
+        full, state = WhenQueueFull.DISCARD_AFTER_MUTATION, PublisherState.REPLICATING
+        publishers = tuple(AgreedPublisher(name, "london", 100, full, state) for name in names)
+        self.agreement = Agreement(1, SOURCE, (), publishers, 0, 0, 60_000)
+
+    def shards(self) -> list[ShardQueues]:
+        return [NoQueues()]  # type: ignore[list-item]
+
+
+def transport(config: WanPublisherConfig) -> CloseableTransport:
+    if config.publisher_id == FAILS.publisher:
+        raise OSError("its files cannot be read")
+    return Line()
+
+
+async def test_one_that_cannot_begin_holds_up_no_other() -> None:
+    figures = WanFigures()
+    replication = Replication(
+        ReplicationParts(
+            engine=FakeEngine(FAILS, SENDS),
+            figures=figures,
+            configured=lambda name: WanPublisherConfig(
+                name.publisher, "london", (("127.0.0.1", 5705),)
+            ),
+            transport=transport,
+            hello=lambda agreed, agreement: hello(),
+            clock=time.monotonic,
+        )
+    )
+    replication.start()
+    try:
+        await until(lambda: figures.of(SENDS).connected, "the other is connected")
+        assert not figures.of(FAILS).connected
+    finally:
+        await asyncio.wait_for(replication.stop(), 10)
