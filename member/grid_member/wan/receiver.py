@@ -34,6 +34,9 @@ BATCH_OVERHEAD_BYTES: Final = 1 << 20
 MAX_SHOWN_CHARACTERS: Final = 64
 NOT_READY: Final = "the member is not ready"
 NOT_AGREED: Final = "the members have not agreed on WAN replication yet"
+UNNAMED_SOURCE: Final = (
+    "a change does not name the sending cluster among the clusters that it has passed"
+)
 _UNNAMED: Final = "unknown"
 _MAP_REFUSALS: Final = {
     Reason.NOT_CONFIGURED: MapAnswer.NOT_CONFIGURED,
@@ -144,7 +147,8 @@ class Receiver:
 
         Raises:
             ProtocolError: the bytes are no batch.
-            ConflictError: it is for another cluster, or from this one.
+            ConflictError: it is for another cluster, or from this one, or holds a change that does
+                not name the sending cluster among those it has passed; nothing of it was merged.
             BusyError: not all of it was merged.
         """
         agreement = self._agreement()
@@ -156,6 +160,9 @@ class Receiver:
             raise ConflictError("the batch is for another cluster: say hello again")
         if header.source == agreement.cluster_id:
             raise ConflictError("the batch is from this cluster itself")
+        if any(header.source not in change.passed for change in batch.changes):
+            # This cluster would send such a change back to its source.
+            raise ConflictError(UNNAMED_SOURCE)
         return await self._merge(batch)
 
     def _agreement(self) -> Agreement:

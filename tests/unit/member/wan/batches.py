@@ -17,25 +17,30 @@ LATEST: Final = MergePolicy.LATEST_UPDATE
 
 
 def put(name: str, key: str, stamp: int, value: bytes = b"value") -> Change:
-    return Change(name, ChangeKind.PUT, key, stamp, value, "text/plain", 0, 0, ())
+    return Change(name, ChangeKind.PUT, key, stamp, value, "text/plain", 0, 0, (SOURCE,))
 
 
 def removal(name: str, key: str, stamp: int) -> Change:
-    return Change(name, ChangeKind.REMOVAL, key, stamp, b"", None, 0, 0, ())
+    return Change(name, ChangeKind.REMOVAL, key, stamp, b"", None, 0, 0, (SOURCE,))
 
 
 def clear(name: str, stamp: int) -> Change:
-    return Change(name, ChangeKind.CLEAR, "", stamp, b"", None, 0, 0, ())
+    return Change(name, ChangeKind.CLEAR, "", stamp, b"", None, 0, 0, (SOURCE,))
 
 
 SOME: Final = (
-    put("orders", "ada", 2**40),
-    put("orders", "grace", 2**40 + 1)._replace(deadline_ms=1_790_000_000_000, idle_ms=60_000),
-    put("people", "ada", 2**58)._replace(content_type=None, value=b"", passed=(SOURCE,)),
+    put("orders", "ada", 2**40)._replace(passed=()),
+    put("orders", "grace", 2**40 + 1)._replace(
+        deadline_ms=1_790_000_000_000, idle_ms=60_000, passed=()
+    ),
+    put("people", "ada", 2**58)._replace(content_type=None, value=b""),
     removal("orders", "a\udce9", 2**40 + 3)._replace(passed=(SOURCE, OTHER)),
-    clear("people", 2**40 + 4),
-    put("people", "Größe", 1)._replace(content_type="application/json", value=b"\x00\xff"),
+    clear("people", 2**40 + 4)._replace(passed=()),
+    put("people", "Größe", 1)._replace(
+        content_type="application/json", value=b"\x00\xff", passed=()
+    ),
 )
+"""Of every kind; the receiver refuses those that have not passed their source."""
 
 
 def body(*changes: Change, header: BatchHeader = HEADER) -> bytes:

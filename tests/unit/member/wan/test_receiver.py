@@ -26,7 +26,7 @@ from grid_member.wan.receiver import (
     Receiver,
     ReceiverSettings,
 )
-from tests.unit.member.wan.batches import HEADER, SOURCE, TARGET, body, clear, put, removal
+from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,6 +174,20 @@ async def test_a_batch_for_or_from_the_wrong_cluster_is_refused() -> None:
         await target.take(seal(body(header=HEADER._replace(source=TARGET))))
     with pytest.raises(ProtocolError):
         await target.take(b"no batch")
+
+
+@pytest.mark.parametrize("passed", [(), (OTHER,)])
+async def test_a_batch_with_a_change_that_has_not_passed_its_source_is_refused(
+    passed: tuple[bytes, ...],
+) -> None:
+    """Else the change might come back to its source, for ever in a ring."""
+    engine, figures = FakeEngine(), WanFigures()
+    target = receiver(engine, figures)
+    batch = [put("orders", "a", 1), put("people", "b", 2)._replace(passed=passed)]
+    with pytest.raises(ConflictError, match="the clusters that it has passed"):
+        await target.take(seal(body(*batch)))
+    assert engine.merged == []
+    assert figures.received == {}
 
 
 async def test_a_member_that_is_not_there_yet_says_so() -> None:
