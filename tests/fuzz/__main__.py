@@ -30,6 +30,7 @@ INPUTS: Final = {
     "parameters": 2_000_000,
     "path": 1_000_000,
     "wan": 1_000_000,
+    "wanjson": 500_000,
 }
 PART_INPUTS: Final = 2_500_000
 """A longer run is divided into processes, each with a seed of its own: more cores help."""

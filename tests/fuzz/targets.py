@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tests.fuzz.config_targets import OverridesTarget, PythonTarget, XmlTarget, YamlTarget
 from tests.fuzz.fast_path_target import FastPathTarget
 from tests.fuzz.parameters_target import ParametersTarget, PathTarget
+from tests.fuzz.wan_json_target import WanJsonTarget
 from tests.fuzz.wan_target import WanTarget
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ TARGETS: Final[dict[str, Callable[[], Target]]] = {
     "parameters": ParametersTarget,
     "path": PathTarget,
     "wan": WanTarget,
+    "wanjson": WanJsonTarget,
 }
 
 

@@ -28,6 +28,7 @@ INPUTS: Final = {
     "parameters": 8000,
     "path": 3000,
     "wan": 3000,
+    "wanjson": 2000,
 }
 MAX_GROWN_OBJECTS: Final = 2000
 """Of caches, which fill up with the first inputs."""
