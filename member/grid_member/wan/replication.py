@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grid_member.wan.hello import Hello
 
 LOOK_S: Final = 0.005
-"""Between two looks whether replicated maps changed: what else sends a change."""
+"""Between two looks whether shards applied anything: what else sends a change."""
 FOLLOW_S: Final = 1.0
 """Between two looks whether publishers came, changed or went."""
 AUTO: Final = "AUTO"
@@ -58,7 +58,7 @@ class ShardQueues(Protocol):
         """Take from the queues what the target has; False when that cannot be now."""
 
     def changed(self) -> bool:
-        """Tell whether a replicated map changed since this was asked last."""
+        """Tell whether the shard applied anything since this was asked last."""
 
 
 class Replicated(Protocol):

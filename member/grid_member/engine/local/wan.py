@@ -162,7 +162,11 @@ class WanShard:
         return not isinstance(await outcome, Refused)
 
     def changed(self) -> bool:
-        """Tell whether a replicated map changed since this was asked last."""
-        clock = self._shard.state.wan.clock
-        former, self._seen = self._seen, clock
-        return clock != former
+        """Tell whether anything was applied since this was asked last.
+
+        The clock of the stamps does not tell: it stays when another cluster sends an older change,
+        and when a publisher is resumed.
+        """
+        sequence = self._shard.state.sequence
+        former, self._seen = self._seen, sequence
+        return sequence != former

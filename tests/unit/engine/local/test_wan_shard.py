@@ -1,0 +1,52 @@
+"""Promise: a sender is woken by whatever may let it send more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from grid_member.engine.local.wan import WanShard
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
+    Operation,
+    Record,
+    WanAgree,
+    WanMemberState,
+    WanMerge,
+)
+from grid_member.engine.wan.agreement import MergePolicy, PublisherState
+from grid_member.engine.wan.changes import Change, ChangeKind
+from tests.unit.engine.wan.agreements import LONDON, MEMBERS, agreement
+
+if TYPE_CHECKING:
+    from grid_member.engine.shard.shard import Shard
+
+NOW_MS = 1_800_000_000_000
+
+
+class FakeShard:
+    """A shard that applies what it is given at once."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
+    def apply(self, operation: Operation) -> None:
+        sequence = self.state.sequence + 1
+        self.state.apply(sequence, NOW_MS, Record(MEMBERS[0], 1, sequence, (operation,)))
+
+
+def test_a_shard_has_changed_when_more_may_be_sent_though_its_clock_stays() -> None:
+    fake = FakeShard()
+    fake.apply(WanAgree(agreement()))
+    shard = WanShard(cast("Shard", fake), lambda: NOW_MS)
+    assert shard.changed()
+    assert not shard.changed()
+    clock = fake.state.wan.clock
+    old = Change("m", ChangeKind.PUT, "k", 5, b"v", None, 0, 0, (b"t" * 16,))
+    for operation in (
+        WanMerge(old, MergePolicy.LATEST_UPDATE, None),
+        WanMemberState(LONDON, MEMBERS[0], PublisherState.PAUSED),
+    ):
+        fake.apply(operation)
+        assert shard.changed()
+        assert not shard.changed()
+    assert fake.state.wan.clock == clock
