@@ -151,7 +151,7 @@ class MemberWan:
         )
 
     def _began(self) -> Began:
-        if self._engine.imported:
+        if self._engine.began_as_backup:
             return Began.RESTORED
         return Began.EMPTY if self._member.config.data_directory is None else Began.WENT_ON
 

@@ -70,6 +70,11 @@ class SystemSide:
         """Whether this start brought the data of a backup into the cluster."""
         return self._shards.imported
 
+    @property
+    def began_as_backup(self) -> bool:
+        """Whether the stored data came from a backup, at this start or at an earlier one."""
+        return self._shards.began_as_backup
+
     # The cluster state
 
     @property

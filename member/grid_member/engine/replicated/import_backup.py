@@ -90,6 +90,8 @@ class BackupImport:
         self._waiting = waiting
         self._place = None if settings.directory is None else import_place(settings.directory)
         self._backup = None if settings.directory is None else settings.restore_from
+        self.began_as_backup = False
+        """Whether the cluster's data came from a backup; known when `finish` has returned."""
 
     async def begin(self) -> None:
         """Make the first stream when it is this member that imports. To be done before any other.
@@ -129,6 +131,7 @@ class BackupImport:
             try:
                 info = await ask_successfully(self._client, f"STREAM.INFO.{self._streams[0].name}")
                 said = info["config"].get("metadata", {})
+                self.began_as_backup = BACKUP_ID in said
                 if BACKUP_ID not in said or DONE in said:
                     await asyncio.to_thread(self._forget)
                     return False

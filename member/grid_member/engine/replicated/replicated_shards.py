@@ -361,6 +361,7 @@ class ReplicatedShards(Shards):
                 begun_as = cluster
                 server.note_join()
                 self.imported = await importing.finish(source, streams.await_made)
+                self.began_as_backup = importing.began_as_backup
                 shards = await streams.shards(make, numbers)
                 await streams.await_made()
         if numbers[-1] == self._shards:

@@ -53,6 +53,8 @@ class Shards:
         self.volatile: Shard | None = None
         self.imported = False
         """Whether this begin brought a backup in, beside what `restore` does before it."""
+        self.began_as_backup = False
+        """Whether the stored data came from a backup, at this begin or at an earlier one."""
         self._directory = directory
         self._shards = shards
         self._clock = clock
@@ -141,6 +143,7 @@ class Shards:
         open_log = self._open_log or LmdbLog
         self._store = open_store(directory, self._shards)
         self.member = self._store.member
+        self.began_as_backup = self._store.began_as_backup
         self._paths = self._store.shards
         opening = CrashMarker(directory / STORE)
         try:

@@ -34,6 +34,7 @@ from grid_member.engine.storage.exchange import (
     finish_exchange,
 )
 from grid_member.engine.storage.identity import (
+    FORGOTTEN,
     IDENTITY_FILE,
     StoreIdentity,
     read_identity,
@@ -59,6 +60,8 @@ class Store:
     member: uuid.UUID
     shards: list[Path]
     lock_fds: list[int]
+    began_as_backup: bool
+    """Whether the data came from a backup, as far as the store knows that."""
 
     def close(self) -> None:
         """Release the directory."""
@@ -85,7 +88,8 @@ def open_store(directory: Path, shards: int) -> Store:
             check_shards(place, identity, shards)
             paths = [shard_path(place, shard) for shard in range(shards)]
             lock_fds += [lock_data(path / DATA_FILE, directory) for path in paths]
-            return Store(identity.member, paths, lock_fds)
+            began_as_backup = identity.restored not in {None, FORGOTTEN}
+            return Store(identity.member, paths, lock_fds, began_as_backup)
         except BaseException:
             close_files(lock_fds)
             raise

@@ -15,6 +15,7 @@ import logging
 import secrets
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.cluster.membership.locks import CHANGE, LockedError
@@ -24,6 +25,11 @@ from grid_member.engine.state.operations import WanAgree, WanMemberState
 from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION, PublisherName, PublisherState
 from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
 from grid_member.telemetry.logs import event, failure
+from grid_member.wan.agreement.departed import (
+    LOOKS_IN_MEMORY,
+    LOOKS_WITH_DISKS,
+    DepartedMembers,
+)
 from grid_member.wan.agreement.sections import Union, section_of, union_of
 from grid_member.wan.agreement.shards import tell
 from grid_member.wan.agreement.store import (
@@ -35,13 +41,14 @@ from grid_member.wan.agreement.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.values.versions import Versions
     from grid_member.config.model.member import MapConfig, MemberConfig
     from grid_member.engine.api import Engine
     from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.sections import Publishers, Removed, Section
@@ -114,6 +121,7 @@ class WanKeeper:
         self._membership = membership
         self._alone = alone
         self._sleep = sleep
+        self._departed = DepartedMembers()
         self._lacking_looks = 0
         self._told: set[str] = set()
         self._missing: frozenset[_StoredState] = frozenset()
@@ -184,6 +192,36 @@ class WanKeeper:
         if union is not None and not self._is_agreed(union):
             await self._agree()
         self._tell_shards()
+        await self._forget_departed()
+
+    async def _forget_departed(self) -> None:
+        """Forget members that left for good; the oldest member does it.
+
+        What they took in is sent, or waits, as for members that nobody told anything.
+        """
+        listed = set(self.member_uuids)
+        if self._membership is not None:
+            listed |= {each.uuid for each in self._membership.member_table.left_members()}
+        in_memory = self._member.config.data_directory is None
+        looks = LOOKS_IN_MEMORY if in_memory else LOOKS_WITH_DISKS
+        departed = self._departed.look(self.stored.members(), listed, looks)
+        if not departed or self._place():
+            return
+        told = [partial(self.shards.propose, each) for each in self._initial_states(departed)]
+        # Else a shard that was not told would let the queue of such a member wait for ever.
+        if not any(await carry_out(*told)):
+            await self._carry_out(*self.stored.departed_puts(departed))
+
+    def _initial_states(self, members: Collection[str]) -> Iterable[Operation]:
+        """Yield what gives members the states that publishers begin with."""
+        agreed = self.stored.config
+        for publisher, member in self.stored.states():
+            found = None if agreed is None else agreed.section.publisher(publisher)
+            # A cluster that began as a backup sends nothing until its publishers are resumed.
+            waits = self.stored.paused_by_restore(publisher)
+            if member in members and found is not None and not waits:
+                state = PublisherState(found.initial_publisher_state)
+                yield _member_state(publisher, member, state)
 
     async def prepare(self) -> bool:
         """Let all members declare what they have; tell whether those that live have done so.
@@ -240,7 +278,8 @@ class WanKeeper:
         if cluster_id is None:
             cluster_id = secrets.token_bytes(CLUSTER_ID_BYTES)
             puts.append(Put(CLUSTER_ID, cluster_id.hex().encode()))
-            if self.stored.began_as_backup:
+            # A backup from before WAN replication was configured has no agreement.
+            if self.stored.began_as_backup or self.shards.began_as_backup:
                 puts += self._pausing_puts(union)
         return AgreementChange(tuple(puts), union.section.agreement(revision, cluster_id))
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         def shards(self) -> Sequence[Shard]:
             """Its shards."""
 
+        @property
+        def began_as_backup(self) -> bool:
+            """Whether the stored data came from a backup."""
+
 
 class WanReplication:
     """Begins and ends with the member."""
@@ -58,7 +62,7 @@ def make_wan(
 ) -> WanReplication:
     """Return the part of a member that has its management already."""
     management = member.management
-    shards = WanShards(lambda: engine.shards)
+    shards = WanShards(lambda: engine.shards, lambda: engine.began_as_backup)
     keeper = WanKeeper(
         management.store, member, management.versions, shards, membership, management.config_lock
     )

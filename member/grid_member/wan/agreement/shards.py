@@ -21,8 +21,22 @@ if TYPE_CHECKING:
 class WanShards:
     """Asks and tells all shards that this member has the data of."""
 
-    def __init__(self, shards: Callable[[], Sequence[Shard]]) -> None:
+    def __init__(
+        self, shards: Callable[[], Sequence[Shard]], began_as_backup: Callable[[], bool]
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            shards: returns all shards of the engine.
+            began_as_backup: tells whether their data came from a backup.
+        """
         self._shards = shards
+        self._began_as_backup = began_as_backup
+
+    @property
+    def began_as_backup(self) -> bool:
+        """Whether the data came from a backup, whatever the backup says of WAN replication."""
+        return self._began_as_backup()
 
     def with_data(self) -> list[Shard]:
         """Return the shards whose data is here; a member without data has none."""

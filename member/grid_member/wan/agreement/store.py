@@ -26,6 +26,8 @@ from grid_member.wan.agreement.definitions import packed
 from grid_member.wan.agreement.sections import Section
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.sections import Publishers
@@ -143,6 +145,21 @@ class WanStore:
             publisher, _, member = key.removeprefix(STATE).rpartition("/")
             found[_name_of(publisher), member] = PublisherState(value.decode())
         return found
+
+    def members(self) -> set[str]:
+        """Return the UUIDs of all members about which anything is stored."""
+        declared = {key.removeprefix(MEMBER) for key, _ in self._store.system_items(MEMBER)}
+        return declared | {member for _, member in self.states()}
+
+    def departed_puts(self, members: Collection[str]) -> list[Put]:
+        """Return what removes the states and declarations of members that left for good."""
+        states = [
+            Put(key, None)
+            for key, _ in self._store.system_items(STATE)
+            if key.rpartition("/")[2] in members
+        ]
+        declared = [key for key, _ in self._store.system_items(MEMBER)]
+        return states + [Put(key, None) for key in declared if key.removeprefix(MEMBER) in members]
 
     def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
         """Return what removes the members' states of a publisher."""

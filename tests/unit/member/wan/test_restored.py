@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from grid_member import Config
 from grid_member.cluster.persistence.backups import LEFT_OUT
 from grid_member.cluster.values.system_store import Put
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.start.handle import MemberHandle
 from grid_member.wan.agreement import store
+from grid_member.wan.hello import Began
 from tests.unit.member.wan.pairs import Site, outcome, until, until_value
 from tests.unit.ports import free_ports
 
@@ -79,6 +82,43 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
     finally:
         await tokyo.stop()
         await london.stop()
+
+
+async def test_a_backup_from_before_wan_replication_begins_paused(tmp_path: Path) -> None:
+    """Such a backup has no agreement, which would tell that another cluster made it."""
+    ports = free_ports(2)
+    places: dict[str, Any] = {
+        "persistence": {
+            "enabled": True,
+            "base-dir": str(tmp_path / "tokyo"),
+            "backup-dir": str(tmp_path / "backups"),
+        }
+    }
+    tokyo = Site("tokyo", ports[0], "london", ports[1], more=places)
+    tree = tokyo.tree()
+    del tree["network"]["wan"], tree["wan-replication"]
+    tree["map"] = {"orders": {}}
+    tokyo.handle = MemberHandle(Config(tree, environment={}))
+    await tokyo.handle.start()
+    try:
+        await tokyo.put("orders", "a", b"1")
+        backup = await backed_up(tokyo, tmp_path / "backups")
+        await tokyo.stop()
+        places["persistence"]["base-dir"] = str(tmp_path / "restored")
+        await asyncio.to_thread(restore_once, backup, tmp_path / "restored")
+        await tokyo.start()
+        found = publisher_status(tokyo)
+        assert [each["state"] for each in found["members"]] == ["PAUSED"]
+        assert "began as a backup" in found["needsSyncReason"]
+        assert tokyo.wan._began() is Began.RESTORED
+
+        await resume(tokyo)
+        await tokyo.stop()
+        await tokyo.start()
+        found = publisher_status(tokyo)
+        assert [each["state"] for each in found["members"]] == ["REPLICATING"]
+    finally:
+        await tokyo.stop()
 
 
 async def resume(site: Site) -> None:
