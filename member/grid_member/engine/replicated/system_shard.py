@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.api import Reason, Refused
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
+from grid_member.engine.state.operations import WanAgree, WanMemberState, WanMerge
 from grid_member.engine.state.snapshot import (
     EntryPart,
+    ForgottenPart,
     ItemPart,
     QueuedPart,
     StampPart,
@@ -30,7 +33,14 @@ if TYPE_CHECKING:
 
 _PARTS_OF_DATA: Final = (
     *(EntryPart, TrackedEntryPart, ItemPart),
-    *(WanPart, WanMapPart, StampPart, TombstonePart, QueuedPart),
+    *(WanPart, ForgottenPart, WanMapPart, StampPart, TombstonePart, QueuedPart),
+)
+
+
+_TOLD: Final = WanAgree, WanMerge, WanMemberState
+"""Operations of WAN replication whose outcome tells what became of them."""
+_UNKNOWN: Final = Refused(
+    Reason.UNAVAILABLE, "this member holds no data: only members with data know what came of it"
 )
 
 
@@ -40,8 +50,12 @@ class SystemState(State):
     def __init__(self) -> None:
         super().__init__()
         self._keeps_data = False
-        self._active_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
-        self._passive_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
+        left_out = {
+            **dict.fromkeys(OPERATIONS.of_data, _left_out),
+            **dict.fromkeys(_TOLD, _unknown),
+        }
+        self._active_handlers.update(left_out)
+        self._passive_handlers.update(left_out)
 
     def load(self, parts: Sequence[Part]) -> None:
         """Add parts of a snapshot, but for data."""
@@ -58,3 +72,8 @@ class SystemLog(JetStreamLog):
 
 def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> None:
     """Hold no data."""
+
+
+def _unknown(operation: Operation, member: bytes, place: int, now_ms: int) -> Refused:
+    """Hold no data, and know no outcome."""
+    return _UNKNOWN

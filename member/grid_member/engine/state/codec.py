@@ -39,6 +39,7 @@ from grid_member.engine.state.operation_table import MAP_PUT, OPERATIONS, Operat
 from grid_member.engine.state.operations import MapPut, Operation, Record
 from grid_member.engine.state.snapshot import (
     EntryPart,
+    ForgottenPart,
     ItemPart,
     MemberPart,
     Part,
@@ -212,6 +213,7 @@ _PARTS: Final[tuple[tuple[int, type[Part], tuple[Field[Any], ...]], ...]] = (
     (0x12, WanMapPart, (TEXT, NUMBER, NUMBER, PASSED, NUMBER, NUMBER, TRUTH, QUEUE_MARKS)),
     (0x13, TombstonePart, (TEXT, TEXT, NUMBER, PASSED)),
     (0x14, QueuedPart, (TEXT, PUBLISHER, BLOB, TEXT, NUMBER)),
+    (0x15, ForgottenPart, (NUMBER,)),
 )
 _PART_WRITERS: Final = {part: (bytes((tag,)), writer(fields)) for tag, part, fields in _PARTS}
 _PART_READERS: Final = {tag: reader_of(part, fields) for tag, part, fields in _PARTS}

@@ -6,12 +6,14 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from grid_member.config.names import find
 from grid_member.engine.state.snapshot import WanPart, WanSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from grid_member.engine.state.snapshot import Snapshot
+    from grid_member.engine.state.snapshot import Snapshot, WanMapSnapshot
+    from grid_member.engine.wan.agreement import Agreement, MapReference, PublisherName
 
 
 def shard_of(name: str, shards: int) -> int:
@@ -80,7 +82,7 @@ def without_values(snapshot: Snapshot, prefixes: Iterable[str]) -> Snapshot:
         name: found._replace(marks=found.marks._replace(queues=()), passed={}, queues={})
         for name, found in wan.maps.items()
     }
-    return replace(snapshot, system=system, wan=WanSnapshot(whole, maps))
+    return replace(snapshot, system=system, wan=WanSnapshot(whole, maps, wan.forgotten))
 
 
 def _merge_wan(shards: Sequence[WanSnapshot]) -> WanSnapshot:
@@ -90,5 +92,45 @@ def _merge_wan(shards: Sequence[WanSnapshot]) -> WanSnapshot:
         key=lambda whole: -1 if whole.agreement is None else whole.agreement.revision,
     )
     clock = max(shard.whole.clock for shard in shards)
-    maps = {name: found for shard in shards for name, found in shard.maps.items()}
-    return WanSnapshot(newest._replace(clock=clock), maps)
+    maps = {
+        name: found
+        if shard.whole.agreement == newest.agreement
+        else _by_agreement(found, shard.whole.agreement, newest.agreement)
+        for shard in shards
+        for name, found in shard.maps.items()
+    }
+    forgotten = max(shard.forgotten for shard in shards)
+    return WanSnapshot(newest._replace(clock=clock), maps, forgotten)
+
+
+def _by_agreement(
+    found: WanMapSnapshot, former: Agreement | None, agreement: Agreement | None
+) -> WanMapSnapshot:
+    """Return a map of a shard that has not got the newest agreement yet, as that has it.
+
+    A queue stays when both agreements say the same of it. A publisher without a queue needs a sync
+    once the snapshot is loaded.
+    """
+    name = found.marks.name
+    before, after = _publishers(name, former), _publishers(name, agreement)
+    kept = {publisher for publisher, target in after.items() if before.get(publisher) == target}
+    marks = tuple(mark for mark in found.marks.queues if mark[0] in kept)
+    queues = {publisher: of for publisher, of in found.queues.items() if publisher in kept}
+    return found._replace(marks=found.marks._replace(queues=marks), queues=queues)
+
+
+def _publishers(
+    name: str, agreement: Agreement | None
+) -> dict[PublisherName, tuple[str, MapReference]]:
+    """Return the publishers of a map, each with its target's name and the map's reference."""
+    if agreement is None:
+        return {}
+    fits = find({each: (reference,) for each, reference in agreement.maps}, name)
+    reference = None if fits is None else fits[0]
+    if reference is None:
+        return {}
+    return {
+        each.name: (each.cluster_name, reference)
+        for each in agreement.publishers
+        if each.name.replication == reference.replication
+    }

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
+from grid_member.engine.api import EngineError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,10 +18,15 @@ if TYPE_CHECKING:
     from grid_member.engine.state.stored import InFlightItem, QueuedItem, StoredEntry
     from grid_member.engine.wan.agreement import Agreement, PublisherName, PublisherState
 
+
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
 
 K = TypeVar("K", str, bytes)
+
+
+class SnapshotError(EngineError):
+    """The parts do not fit to each other: the snapshot is damaged; the message says what to do."""
 
 
 class MemberMark(NamedTuple):
@@ -128,6 +135,12 @@ class WanPart(NamedTuple):
     states: tuple[StateMark, ...]
 
 
+class ForgottenPart(NamedTuple):
+    """Up to which stamp a change of a map of which nothing is known may be older than a removal."""
+
+    stamp: int
+
+
 class WanMapPart(NamedTuple):
     """A replicated map; it comes before the map's entries."""
 
@@ -178,6 +191,7 @@ Part: TypeAlias = (
     | TrackedEntryPart
     | ItemPart
     | WanPart
+    | ForgottenPart
     | WanMapPart
     | StampPart
     | TombstonePart
@@ -215,6 +229,8 @@ class WanSnapshot(NamedTuple):
 
     whole: WanPart
     maps: dict[str, WanMapSnapshot]
+    forgotten: int = 0
+    """As of `ForgottenPart`; 0 when no map's part was forgotten."""
 
 
 NO_WAN: Final = WanSnapshot(WanPart(0, None, ()), {})
@@ -252,6 +268,8 @@ def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:
     wan = snapshot.wan
     if wan != NO_WAN:
         yield wan.whole
+    if wan.forgotten:
+        yield ForgottenPart(wan.forgotten)
     replicated = _maybe_sorted(wan.maps, ordered=ordered)
     for name in replicated:
         yield wan.maps[name].marks

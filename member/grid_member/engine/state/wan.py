@@ -6,12 +6,14 @@ changes of other clusters meet the entries, and a sender reads what a publisher 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.state.snapshot import (
+    ForgottenPart,
     Idleness,
     QueuedPart,
+    SnapshotError,
     StampPart,
     TombstonePart,
     WanMapPart,
@@ -28,7 +30,7 @@ from grid_member.engine.wan.changes import (
     QueuedChange,
 )
 from grid_member.engine.wan.merging import known_entry, known_removal, merge_result
-from grid_member.engine.wan.publisher_queue import NEEDS_COMPARE
+from grid_member.engine.wan.publisher_queue import NEEDS_COMPARE, NEEDS_SYNC
 from grid_member.engine.wan.stamps import last_stamp
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ _NOT_AGREED = Refused(
 _AHEAD = Refused(
     Reason.CLOCK_AHEAD,
     "the change is from a clock further ahead than wan.max-clock-ahead-seconds: set the clocks",
+)
+_UNKNOWN_NAME: Final = (
+    "the snapshot is damaged: a part of WAN replication names a map or publisher that it does not "
+    "hold. Restore a backup"
 )
 
 
@@ -101,10 +107,10 @@ class Wan:
 
     def queue_sizes(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         """Return how many keys wait, by map and member; the clear of a map counts as one."""
+        target = self._registry.targets.get(publisher)
         return {
             (name, member): queue.size(member)
-            for name, found in self._registry.maps.items()
-            if (queue := found.queues.get(publisher)) is not None
+            for name, queue in ({} if target is None else target.waiting).items()
             for member in queue.members()
         }
 
@@ -123,12 +129,23 @@ class Wan:
         return self._with_gap(publisher, -1)
 
     def overdue(self, now_ms: int) -> list[tuple[str, int]]:
-        """Return the maps with tombstones older than their retention, and up to which stamp."""
+        """Return the maps of which `WanPurge` would forget something now, and up to which stamp.
+
+        They have tombstones older than their retention, or hold nothing any more.
+
+        Args:
+            now_ms: the log's time, milliseconds since 1970.
+        """
         agreement = self._registry.agreement
         if agreement is None:
             return []
         through = last_stamp(now_ms - agreement.tombstone_retention_ms)
-        return [(name, through) for name, found in self.maps.items() if found.overdue(through)]
+        used = self._maps.by_name
+        return [
+            (name, through)
+            for name, found in self.maps.items()
+            if found.overdue(through) or (name not in used and found.is_spent(through))
+        ]
 
     def read_queue(
         self,
@@ -219,10 +236,25 @@ class Wan:
             for member in sorted(target.states)
         )
         whole = WanPart(registry.clock, registry.agreement, states)
-        return WanSnapshot(whole, {name: _copy(name, of) for name, of in registry.maps.items()})
+        maps = {name: _copy(name, of) for name, of in registry.maps.items()}
+        return WanSnapshot(whole, maps, registry.forgotten)
 
-    def load(self, part: WanPart | WanMapPart | StampPart | TombstonePart | QueuedPart) -> None:
-        """Add a part of a snapshot."""
+    def load(
+        self, part: WanPart | ForgottenPart | WanMapPart | StampPart | TombstonePart | QueuedPart
+    ) -> None:
+        """Add a part of a snapshot.
+
+        Raises:
+            SnapshotError: the part names a map or publisher that no part before it has.
+        """
+        try:
+            self._load(part)
+        except KeyError:
+            raise SnapshotError(_UNKNOWN_NAME) from None
+
+    def _load(
+        self, part: WanPart | ForgottenPart | WanMapPart | StampPart | TombstonePart | QueuedPart
+    ) -> None:
         registry = self._registry
         if isinstance(part, StampPart):
             registry.maps[part.name].load_stamp(part.key, part.stamp, part.passed)
@@ -233,13 +265,19 @@ class Wan:
             queue.load(part.key, part.member, part.place)
         elif isinstance(part, WanPart):
             registry.restore(*part)
+        elif isinstance(part, ForgottenPart):
+            registry.forgotten = part.stamp
         else:
             found = registry.begin(part.name)
             found.floor, found.cleared, found.cleared_passed = part[1:4]
             found.purged, found.ambiguous, found.received = part[4:7]
+            for queue in found.queues.values():
+                # Of a merged snapshot: another shard knew of the publisher already.
+                queue.set_gaps(NEEDS_SYNC)
             for publisher, member, place, gaps in part.queues:
                 queue = found.queues[publisher]
-                queue.clear_member, queue.clear_place, queue.gaps = member, place, gaps
+                queue.set_clear(member, place)
+                queue.set_gaps(gaps)
 
     # Applying: operation, member, place, now_ms
 
@@ -273,8 +311,10 @@ class Wan:
 
     def drop_queue(self, operation: WanDropQueue, member: bytes, place: int, now_ms: int) -> None:
         """Drop a member's queues."""
-        for found in self._registry.maps.values():
-            found.drop_queue(operation.publisher, operation.member)
+        registry = self._registry
+        target = registry.targets.get(operation.publisher)
+        for name in [] if target is None else list(target.waiting):
+            registry.maps[name].drop_queue(operation.publisher, operation.member)
 
     def compare(self, operation: WanCompare, member: bytes, place: int, now_ms: int) -> None:
         """Begin or end a compare, if the map and the publisher are there."""
@@ -284,10 +324,17 @@ class Wan:
             queue.compare(begin=operation.begin)
 
     def purge(self, operation: WanPurge, member: bytes, place: int, now_ms: int) -> None:
-        """Forget tombstones."""
-        found = self._registry.maps.get(operation.name)
-        if found is not None:
-            found.purge(operation.through, waited_for=operation.waited_for)
+        """Forget tombstones, and the map's part when it holds nothing any more.
+
+        Clients choose names of maps: a part that stayed for ever would fill the memory.
+        """
+        name, through, waited_for = operation
+        found = self._registry.maps.get(name)
+        if found is None:
+            return
+        found.purge(through, waited_for=waited_for)
+        if name not in self._maps.by_name and found.is_spent(through):
+            self._registry.forget(name, waited_for=waited_for)
 
     def merge(
         self, operation: WanMerge, member: bytes, place: int, now_ms: int
@@ -389,11 +436,9 @@ class Wan:
         return (*passed, *own)[-MAX_PASSED:]
 
     def _with_gap(self, publisher: PublisherName, gap: int) -> set[str]:
-        return {
-            name
-            for name, found in self._registry.maps.items()
-            if (queue := found.queues.get(publisher)) is not None and queue.gaps & gap
-        }
+        target = self._registry.targets.get(publisher)
+        gapped = {} if target is None else target.gapped
+        return {name for name, queue in gapped.items() if queue.gaps & gap}
 
 
 def _cleared(found: MapWan, policy: MergePolicy) -> int:

@@ -178,7 +178,7 @@ class MapWan:
         """Drop all queues of a publisher that is no more."""
         queue = self.queues.pop(publisher)
         keys = _queued(queue)
-        queue.empty()
+        queue.close()
         self._release(keys)
 
     # Tombstones
@@ -208,6 +208,12 @@ class MapWan:
             if not any(queue.has(key) for queue in self.queues.values()):
                 return True
         return False
+
+    def is_spent(self, through: int) -> bool:
+        """Tell whether this holds nothing of a map without entries that is newer than a stamp."""
+        if self.stamps or self.tombstones or self.cleared > through:
+            return False
+        return not any(queue.members() or queue.gaps for queue in self.queues.values())
 
     def close(self) -> None:
         """Count nothing of this map any more."""

@@ -45,7 +45,16 @@ class Shared:
 class Target:
     """A publisher as the maps of a state know it."""
 
-    __slots__ = ("agreed", "capacity", "initial_state", "may_refuse", "refusal", "states")
+    __slots__ = (
+        "agreed",
+        "capacity",
+        "gapped",
+        "initial_state",
+        "may_refuse",
+        "refusal",
+        "states",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, agreed: AgreedPublisher) -> None:
         """Make a publisher, all members of which are in its initial state."""
@@ -55,11 +64,22 @@ class Target:
         self.may_refuse = agreed.when_full is not WhenQueueFull.DISCARD_AFTER_MUTATION
         """Whether a full queue refuses writes in any state of a member."""
         self.states: dict[bytes, PublisherState] = {}
+        """What was set, by the member's 16 bytes; other members are in the initial state."""
+        self.waiting: dict[str, PublisherQueue] = {}
+        """By map, the queues in which anything waits: a sender looks at no others."""
+        self.gapped: dict[str, PublisherQueue] = {}
+        """By map, the queues that have gaps."""
         name = agreed.name
         self.refusal = Refused(
             Reason.OVERLOADED,
             f"WAN replication {name.replication}/{name.publisher} is full: nothing was stored",
         )
+
+    def follow(self, former: Target) -> None:
+        """Keep what the publisher was before it was agreed on anew."""
+        self.states = former.states
+        self.waiting = former.waiting
+        self.gapped = former.gapped
 
     def state(self, member: bytes) -> PublisherState:
         """Return the state of a member's publisher."""
@@ -78,9 +98,17 @@ class Target:
 class PublisherQueue:
     """What waits of one map for one publisher."""
 
-    __slots__ = ("_shared", "by_member", "clear_member", "clear_place", "gaps", "target")
+    __slots__ = ("_shared", "by_member", "clear_member", "clear_place", "gaps", "name", "target")
 
-    def __init__(self, target: Target, shared: Shared) -> None:
+    def __init__(self, name: str, target: Target, shared: Shared) -> None:
+        """Make an empty queue.
+
+        Args:
+            name: the map's.
+            target: the publisher; the queue notes there whether anything waits in it.
+            shared: counts the bytes.
+        """
+        self.name = name
         self.target = target
         self._shared = shared
         self.by_member: dict[bytes, dict[str, int]] = {}
@@ -88,7 +116,9 @@ class PublisherQueue:
         self.clear_member = b""
         """The member whose queue has a clear of the map; empty when no clear waits."""
         self.clear_place = 0
+        """The place of that clear in the log; 0 when no clear waits."""
         self.gaps = 0
+        """Flags: `NEEDS_SYNC`, `NEEDS_COMPARE` and `COMPARING`, or 0; `set_gaps` changes them."""
 
     def has(self, key: str) -> bool:
         """Tell whether the key waits."""
@@ -117,15 +147,16 @@ class PublisherQueue:
         if own is None or stopped or len(by_member) > 1:
             self.forget(key)
         if stopped:
-            self.gaps |= NEEDS_SYNC
+            self.set_gaps(self.gaps | NEEDS_SYNC)
             return
         if self.gaps & NEEDS_COMPARE:
             return
         if own is None:
             own = by_member[member] = {}
+            target.waiting[self.name] = self
         elif len(own) >= target.capacity:
             self.empty()
-            self.gaps |= NEEDS_COMPARE
+            self.set_gaps(self.gaps | NEEDS_COMPARE)
             return
         own[key] = place
         self._shared.live_bytes += QUEUED_OVERHEAD_BYTES + len(key)
@@ -134,13 +165,14 @@ class PublisherQueue:
         """Let a clear of the map wait in the member's queue; no key waits any more."""
         self.empty()
         if self.target.state(member) is PublisherState.STOPPED:
-            self.gaps |= NEEDS_SYNC
+            self.set_gaps(self.gaps | NEEDS_SYNC)
         elif not self.gaps & NEEDS_COMPARE:
-            self.clear_member, self.clear_place = member, place
+            self.set_clear(member, place)
 
     def load(self, key: str, member: bytes, place: int) -> None:
         """Add a queued key of a snapshot."""
         self.by_member.setdefault(member, {})[key] = place
+        self.target.waiting[self.name] = self
         self._shared.live_bytes += QUEUED_OVERHEAD_BYTES + len(key)
 
     def forget(self, key: str) -> None:
@@ -150,6 +182,7 @@ class PublisherQueue:
                 self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
                 if not keys:
                     del self.by_member[member]
+                    self._note_waiting()
                 return
 
     def acknowledge(self, member: bytes, place: int) -> list[str]:
@@ -158,7 +191,7 @@ class PublisherQueue:
         A key that changed since then has a later place and stays.
         """
         if self.clear_member == member and self.clear_place <= place:
-            self.clear_member, self.clear_place = b"", 0
+            self.set_clear(b"", 0)
         keys = self.by_member.get(member)
         if keys is None:
             return []
@@ -174,10 +207,10 @@ class PublisherQueue:
         """Drop all that waits in the member's queue; return the keys."""
         taken = list(self.by_member.get(member, ()))
         if taken or self.clear_member == member:
-            self.gaps |= NEEDS_SYNC
+            self.set_gaps(self.gaps | NEEDS_SYNC)
         self._drop(member, taken)
         if self.clear_member == member:
-            self.clear_member, self.clear_place = b"", 0
+            self.set_clear(b"", 0)
         return taken
 
     def empty(self) -> None:
@@ -185,14 +218,29 @@ class PublisherQueue:
         for keys in self.by_member.values():
             self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES * len(keys) + sum(map(len, keys))
         self.by_member.clear()
-        self.clear_member, self.clear_place = b"", 0
+        self.set_clear(b"", 0)
+
+    def close(self) -> None:
+        """Drop everything: the publisher or the map is no more."""
+        self.empty()
+        self.set_gaps(0)
+
+    def set_gaps(self, gaps: int) -> None:
+        """Have these gaps, flags as of `gaps`, and no others."""
+        self.gaps = gaps
+        if gaps:
+            self.target.gapped[self.name] = self
+        else:
+            self.target.gapped.pop(self.name, None)
+
+    def set_clear(self, member: bytes, place: int) -> None:
+        """Let a clear wait in a member's queue, or none: an empty member and place 0."""
+        self.clear_member, self.clear_place = member, place
+        self._note_waiting()
 
     def compare(self, *, begin: bool) -> None:
         """Hear that a compare or sync of the map begins, or that it has ended."""
-        if begin:
-            self.gaps = COMPARING
-        else:
-            self.gaps &= ~COMPARING
+        self.set_gaps(COMPARING if begin else self.gaps & ~COMPARING)
 
     def size(self, member: bytes) -> int:
         """Count the keys that wait in the member's queue; a clear counts as one."""
@@ -215,6 +263,12 @@ class PublisherQueue:
             if at > place:
                 yield key, at
 
+    def _note_waiting(self) -> None:
+        if self.by_member or self.clear_member:
+            self.target.waiting[self.name] = self
+        else:
+            self.target.waiting.pop(self.name, None)
+
     def _drop(self, member: bytes, taken: list[str]) -> None:
         if not taken:
             return
@@ -224,3 +278,4 @@ class PublisherQueue:
             self._shared.live_bytes -= QUEUED_OVERHEAD_BYTES + len(key)
         if not keys:
             del self.by_member[member]
+            self._note_waiting()

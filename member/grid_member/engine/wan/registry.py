@@ -37,6 +37,8 @@ class Registry:
         self.clock = 0
         """The greatest stamp of all changes that were applied."""
         self.maps: dict[str, MapWan] = {}
+        self.forgotten = 0
+        """The newest stamp at which forgotten parts of maps were purged or cleared."""
         self.targets: dict[PublisherName, Target] = {}
         """In the order of the agreement."""
         self.shared = Shared()
@@ -57,8 +59,27 @@ class Registry:
 
     def begin(self, name: str) -> MapWan:
         """Begin to replicate a map; the entries that it has are older than what comes."""
-        found = self.maps[name] = MapWan(self.clock, self.shared)
+        found = self._new(name)
         self._refer(name, found)
+        return found
+
+    def forget(self, name: str, *, waited_for: bool) -> None:
+        """Forget a map's part that holds nothing any more.
+
+        Args:
+            name: the map's.
+            waited_for: whether a source may still have a change from before: such a change of any
+                map that is begun again is ambiguous.
+        """
+        found = self.maps.pop(name)
+        cleared = found.cleared if waited_for else 0
+        # What a part began with is the registry's own mark, or an older one.
+        self.forgotten = max(self.forgotten, found.purged, cleared)
+        found.close()
+
+    def _new(self, name: str) -> MapWan:
+        found = self.maps[name] = MapWan(self.clock, self.shared)
+        found.purged = self.forgotten
         return found
 
     def reference(self, name: str) -> MapReference | None:
@@ -96,7 +117,7 @@ class Registry:
             if found is None:
                 if reference is None:
                     continue
-                found = self.maps[name] = MapWan(self.clock, self.shared)
+                found = self._new(name)
             elif reference is None and not found.received:
                 found.close()
                 del self.maps[name]
@@ -104,7 +125,7 @@ class Registry:
             lacking = self._refer(name, found)
             if name in names or found.tombstones or found.cleared:
                 for queue in lacking:
-                    queue.gaps |= NEEDS_SYNC
+                    queue.set_gaps(queue.gaps | NEEDS_SYNC)
         return True
 
     def begin_anew(self) -> None:
@@ -124,7 +145,11 @@ class Registry:
         agreement: Agreement | None,
         states: Iterable[tuple[PublisherName, bytes, PublisherState]],
     ) -> None:
-        """Be what a snapshot says; its maps come later."""
+        """Be what a snapshot says; its maps come later.
+
+        Raises:
+            KeyError: a state is one of a publisher that the agreement has not.
+        """
         self.clock = clock
         if agreement is not None:
             self._configure(agreement)
@@ -142,7 +167,7 @@ class Registry:
             target = Target(agreed)
             before = former.get(agreed.name)
             if before is not None:
-                target.states = before.states
+                target.follow(before)
             self.targets[agreed.name] = target
 
     def _refer(self, name: str, found: MapWan) -> list[PublisherQueue]:
@@ -167,7 +192,7 @@ class Registry:
         for publisher, target in wanted.items():
             queue = found.queues.get(publisher)
             if queue is None:
-                queue = PublisherQueue(target, self.shared)
+                queue = PublisherQueue(name, target, self.shared)
                 lacking.append(queue)
             elif widened or queue.target.agreed.cluster_name != target.agreed.cluster_name:
                 lacking.append(queue)

@@ -35,6 +35,7 @@ from grid_member.engine.state.operations import (
 )
 from grid_member.engine.state.snapshot import (
     EntryPart,
+    ForgottenPart,
     ItemPart,
     MemberMark,
     MemberPart,
@@ -260,6 +261,7 @@ def test_records_of_format_1(record: Record, written: str) -> None:
         (TRACKED_PARTS, TRACKED_PARTS_HEX),
         (SYSTEM_PARTS, SYSTEM_PARTS_HEX),
         (WAN_PARTS, WAN_PARTS_HEX),
+        ([ForgottenPart(77)], "010000000115000000000000004d4d4cc99c"),
     ],
 )
 def test_image_parts_of_format_1(parts: list[Part], written: str) -> None:

@@ -43,9 +43,11 @@ def agreement(
     republishing: bool = True,
     exclude: tuple[str, ...] = (),
     max_tombstones: int = 1000,
+    maps: tuple[str, ...] = (MAP,),
 ) -> Agreement:
-    """Return an agreement by which one map is replicated."""
+    """Return an agreement by which these maps are replicated."""
     reference = MapReference(LONDON.replication, policy, republishing, (), exclude)
     return Agreement(
-        revision, cluster_id, ((MAP, reference),), publishers, 600_000, max_tombstones, 60_000
+        *(revision, cluster_id, tuple((name, reference) for name in maps), publishers),
+        *(600_000, max_tombstones, 60_000),
     )

@@ -208,7 +208,7 @@ def a_full_queue_drops(patch: pytest.MonkeyPatch) -> None:
 
     def queue(found: PublisherQueue, key: str, member: bytes, place: int) -> None:
         original(found, key, member, place)
-        found.gaps = 0
+        found.set_gaps(0)
 
     original = PublisherQueue.queue
     patch.setattr(PublisherQueue, "queue", queue)

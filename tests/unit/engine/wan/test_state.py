@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +27,16 @@ from grid_member.engine.state.operations import (
     WanPurge,
 )
 from grid_member.engine.state.sharding import merge, split, without_values
+from grid_member.engine.state.snapshot import (
+    Part,
+    QueuedPart,
+    SnapshotError,
+    StampPart,
+    TombstonePart,
+    WanMapPart,
+    WanPart,
+    parts,
+)
 from grid_member.engine.wan.agreement import (
     Agreement,
     MergePolicy,
@@ -427,10 +437,128 @@ def test_what_is_split_and_merged_keeps_what_is_replicated() -> None:
     single = Single(agreement())
     single.put("k")
     single.apply(MapRemove("m", "l"))
-    parts = split(single.state.snapshot(), 3)
-    whole = merge(parts)
+    shards = split(single.state.snapshot(), 3)
+    whole = merge(shards)
     assert whole.wan == single.state.snapshot().wan
     assert dumps([merge(split(whole, 5))]) == dumps([whole])
+
+
+PARIS = PublisherName("r", "paris")
+
+
+def test_shards_with_different_agreements_merge_to_a_snapshot_that_can_be_loaded() -> None:
+    """One shard has got an agreement that ends a publisher and begins another one."""
+    older, newer = Single(agreement((publisher(), publisher("oslo")))), Single(None)
+    older.put("k")
+    newer.apply(WanAgree(agreement((publisher(), publisher("paris")), revision=2)))
+    snapshot = merge([newer.state.snapshot(), older.state.snapshot()])
+    target = State()
+    target.load(list(parts(snapshot)))
+    assert target.wan.queue_sizes(LONDON) == {("m", A): 1}
+    assert target.wan.unsynced(LONDON) == set()
+    assert target.wan.unsynced(PARIS) == {"m"}
+
+
+def test_shards_that_refer_a_map_differently_need_a_sync_when_merged() -> None:
+    older, newer = Single(agreement(exclude=("k",))), Single(agreement(revision=2))
+    older.put("l")
+    target = State()
+    target.load(list(parts(merge([newer.state.snapshot(), older.state.snapshot()]))))
+    assert target.wan.unsynced(LONDON) == {"m"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(StampPart("x", "k", 1, ()), id="stamp"),
+        pytest.param(TombstonePart("x", "k", 1, ()), id="tombstone"),
+        pytest.param(QueuedPart("x", LONDON, A, "k", 1), id="queued"),
+        pytest.param(QueuedPart("m", PARIS, A, "k", 1), id="publisher"),
+        pytest.param(WanMapPart("m", 0, 0, (), 0, 0, False, ((PARIS, b"", 0, 0),)), id="mark"),
+        pytest.param(WanPart(1, None, ((PARIS, A, PublisherState.PAUSED),)), id="state"),
+    ],
+)
+def test_a_part_that_names_what_is_not_there_is_an_error_of_the_snapshot(part: Part) -> None:
+    single = Single(agreement())
+    single.put("k")
+    with pytest.raises(SnapshotError, match="snapshot is damaged"):
+        single.state.load([part])
+
+
+class Unwalkable(dict[str, "MapWan"]):
+    """Lets nobody look at all maps."""
+
+    def walked(self) -> Any:
+        raise AssertionError("all maps are walked")
+
+    __iter__ = items = values = keys = walked
+
+
+def test_what_waits_is_found_without_a_look_at_all_maps() -> None:
+    single = Single(agreement(maps=("*",)))
+    for name in "abcde":
+        single.apply(MapPut(name, "k", b"v", None, 0))
+    single.apply(WanAcknowledge(LONDON, tuple((name, A, 1 << 40) for name in "bcd")))
+    for key in "lm":
+        single.apply(MapPut("e", key, b"v", None, 0))
+    single.state.wan._registry.maps = Unwalkable(single.state.wan.maps)
+    wan = single.state.wan
+    assert wan.queue_sizes(LONDON) == {("a", A): 1}
+    assert wan.comparing(LONDON) == wan.unsynced(LONDON) == {"e"}
+    single.apply(WanDropQueue(LONDON, A))
+    assert wan.queue_sizes(LONDON) == {}
+    assert wan.unsynced(LONDON) == {"a", "e"}
+
+
+def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
+    """Clients choose the names of maps: each name would stay in memory for ever."""
+    single = Single(agreement(maps=("*",)))
+    wan, before = single.state.wan, single.state.live_bytes
+    single.apply(MapRemove("removed", "k"))
+    single.apply(MapClear("cleared"))
+    single.put("k")
+    later_ms = single.now_ms + 600_000
+    assert wan.overdue(later_ms) == [], "both wait in the queue"
+    single.apply(WanAcknowledge(LONDON, (("removed", A, 1 << 40), ("cleared", A, 1 << 40))))
+    assert wan.overdue(single.now_ms) == [], "an older put may come"
+    assert [name for name, _ in wan.overdue(later_ms)] == ["removed", "cleared"]
+    for name, through in wan.overdue(later_ms):
+        single.apply(WanPurge(name, through, waited_for=True))
+    assert set(wan.maps) == {"m"}
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert (wan.maps, single.state.live_bytes) == ({}, before)
+    assert wan.overdue(later_ms) == []
+
+
+def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
+    for remove in (MapRemove("m", "k"), MapClear("m")):
+        single = Single(agreement())
+        single.apply(remove)
+        single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+        single.apply(WanPurge("m", AHEAD, waited_for=True))
+        assert single.state.wan.maps == {}
+        single.state = through_a_snapshot(single.state)
+        assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
+        assert single.merge(change("l", AHEAD)) is MergeResult.TAKEN
+
+
+def test_a_map_that_was_forgotten_with_nothing_to_come_leaves_no_mark() -> None:
+    single = Single(agreement())
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", AHEAD, waited_for=False))
+    assert single.state.wan.maps == {}
+    assert single.merge(change("k", 5)) is MergeResult.TAKEN
+
+
+def test_a_map_with_a_gap_is_not_forgotten() -> None:
+    single = Single(agreement())
+    single.apply(WanMemberState(LONDON, A, PublisherState.STOPPED))
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
 
 
 def test_a_map_that_is_not_replicated_has_nothing_of_it() -> None:
@@ -469,12 +597,14 @@ def test_a_replica_that_starts_anew_at_every_record_is_equal(
         assert anew.apply(sequence, now_ms, record) == whole.apply(sequence, now_ms, record)
         assert anew.dump() == whole.dump()
         assert anew.live_bytes == whole.live_bytes
+        for target in whole.wan._registry.targets.values():
+            assert {*target.waiting, *target.gapped} <= set(whole.wan.maps)
         for name, found in whole.wan.maps.items():
             of_map = whole.maps.by_name.get(name)
-            check_map(found, set() if of_map is None else set(of_map.entries))
+            check_map(name, found, set() if of_map is None else set(of_map.entries))
 
 
-def check_map(found: MapWan, entries: set[str]) -> None:
+def check_map(name: str, found: MapWan, entries: set[str]) -> None:
     known = {*found.tombstones, *found.stamps}
     assert set(found.stamps) <= entries
     assert entries.isdisjoint(found.tombstones)
@@ -483,5 +613,7 @@ def check_map(found: MapWan, entries: set[str]) -> None:
         queued = [key for keys in queue.by_member.values() for key in keys]
         assert len(queued) == len(set(queued)) == queue.count()
         assert set(queued) <= known
+        assert (queue.target.waiting.get(name) is queue) == bool(queued or queue.clear_member)
+        assert (queue.target.gapped.get(name) is queue) == bool(queue.gaps)
         for keys in queue.by_member.values():
             assert list(keys.values()) == sorted({*keys.values()})
