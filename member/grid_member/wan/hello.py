@@ -40,8 +40,11 @@ class Hello:
     """What the source says."""
 
     protocols: tuple[int, ...]
+    """Versions of the protocol that the source speaks, `PROTOCOL` among them."""
     cluster_name: str
+    """Of the source."""
     cluster_id: bytes
+    """16 bytes that name the source's data."""
     target_name: str
     """The `cluster-name` of the publisher: the cluster that it wants to reach."""
     replication: str
@@ -59,7 +62,9 @@ class TargetLimits:
     """What the target takes."""
 
     key_bytes: int
+    """Of one key as UTF-8."""
     value_bytes: int
+    """Of one value."""
     batch_bytes: int
     """Of a batch before it is deflated."""
 
@@ -71,9 +76,13 @@ class Welcome:
     protocol: int
     """The one that is spoken from now on."""
     cluster_name: str
+    """Of the target."""
     cluster_id: bytes
+    """16 bytes that name the target's data; batches say it."""
     member: str
+    """The name of the member that answers."""
     version: str
+    """`major.minor.patch` of that member."""
     limits: TargetLimits
     published_back: tuple[str, ...] = ()
     """Configured names of maps that the target publishes to the source."""

@@ -24,6 +24,7 @@ class Pacer:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """Take a clock and a way to sleep, both in seconds."""
         self._clock = clock
         self._sleep = sleep
         self._began_s = 0.0

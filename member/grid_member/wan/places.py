@@ -22,6 +22,7 @@ class QueueName(NamedTuple):
 
     map_name: str
     member: bytes
+    """16 bytes, the UUID."""
 
 
 @dataclass(slots=True)
@@ -30,13 +31,17 @@ class Part:
 
     queue: QueueName
     last_place: int
+    """As of `QueuedChange.place`."""
     count: int
+    """How many changes."""
     arrived: bool = False
+    """Whether the target has it."""
 
 
 @dataclass(slots=True)
 class _Progress:
     read: int = 0
+    """All up to this place were read from the queue."""
     arrived: int = 0
     """All up to this place have arrived."""
     confirmed: int = 0

@@ -79,6 +79,7 @@ class BatchHeader(NamedTuple):
     publisher: PublisherName
     """As the source calls it."""
     lane: int
+    """Which shard of the source the changes are of, from 0 on."""
     lanes: int
     """How many shards the source has."""
     number: int

@@ -64,7 +64,7 @@ class Merging(Protocol):
         """What the members agreed on; None before they have."""
 
     def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
-        """Merge a change."""
+        """Merge a change by a policy; done is called once with the result or a `Refused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,13 @@ class ReceiverSettings:
 
     cluster_name: str
     member: str
+    """The member's name."""
     version: str
+    """`major.minor.patch` of the member."""
     key_bytes: int
+    """How large a key may be."""
     value_bytes: int
+    """How large a value may be."""
     accepted_clusters: tuple[str, ...] | None
     """None takes any that authenticates."""
 

@@ -62,11 +62,17 @@ class SenderSettings:
     cluster_id: bytes
     """Of the source."""
     lane: int
+    """The number of the shard, from 0 on."""
     lanes: int
+    """How many shards there are."""
     batch_size: int
+    """Changes of a batch at most."""
     max_delay_s: float
+    """How long a change may wait for others while a batch is under way."""
     concurrency: int
+    """Batches under way at most; -1 adapts the number to the target."""
     compresses: bool
+    """Whether large bodies are deflated when that is worth it."""
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ T = TypeVar("T")
 _CHANGE: Final = struct.Struct(">BQQ")
 """Kind, stamp and idle time."""
 _BOUNDS: Final = struct.Struct(">QQQ")
+"""Of an agreement: retention of tombstones in milliseconds, tombstones of a map at most, how far
+ahead a clock may be in milliseconds."""
 _POLICIES: Final = {
     1: MergePolicy.LATEST_UPDATE,
     2: MergePolicy.PASS_THROUGH,

@@ -6,6 +6,7 @@ import enum
 from typing import Final, NamedTuple
 
 CLUSTER_ID_BYTES: Final = 16
+"""Of the random number that names a cluster's data."""
 MAX_PASSED: Final = 16
 """Clusters that a change says it has passed; of more it names the last ones."""
 
@@ -40,19 +41,25 @@ class Change(NamedTuple):
     """The map's name."""
     kind: ChangeKind
     key: str
+    """Empty for a clear."""
     stamp: int
+    """When the cluster that made the change applied it, as `stamps.py` makes stamps; above 0."""
     value: bytes
     content_type: str | None
+    """As the client gave it with the value; None when the client gave none."""
     deadline_ms: int
     """When the entry ends by the source's log time, milliseconds since 1970; 0 is never."""
     idle_ms: int
-    """How long the entry may be idle; 0 is for ever."""
+    """How long the entry may be idle, milliseconds; 0 is for ever."""
     passed: tuple[bytes, ...]
-    """The ids of the clusters that the change has passed, 16 bytes each, at most 16 of them."""
+    """The ids of the clusters that the change has passed, 16 bytes each, at most 16 of them. The
+    cluster that sends the change is the last one; a change of a client has passed none."""
 
 
 class QueuedChange(NamedTuple):
     """A change that waits for a publisher, and its place in the queue of the member."""
 
     place: int
+    """The place in the log of the operation that queued the change: the record's sequence times
+    65,536 and the number of the operation in the record. Above 0, and greater for later changes."""
     change: Change

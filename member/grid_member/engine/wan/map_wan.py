@@ -23,6 +23,7 @@ EXCESS_STEP: Final = 1024
 """Tombstones by which a map exceeds its limit before it looks again for one that may go."""
 _OPEN: Final = NEEDS_SYNC | NEEDS_COMPARE | COMPARING
 Passed: TypeAlias = tuple[bytes, ...]
+"""As of `Change.passed`; empty for a change of a client."""
 
 
 class MapWan:
@@ -45,7 +46,12 @@ class MapWan:
     )  # fmt: skip
 
     def __init__(self, floor: int, shared: Shared) -> None:
-        """Begin with a map whose entries, if there are any, are as old as the floor."""
+        """Begin with a map whose entries, if there are any, are as old as the floor.
+
+        Args:
+            floor: a stamp.
+            shared: counts the bytes, and limits the tombstones.
+        """
         self._shared = shared
         self.reference: MapReference | None = None
         self.filter = KeyFilter(None)
@@ -61,6 +67,7 @@ class MapWan:
         self.received = False
         """Whether another cluster ever sent a change of the map."""
         self.stamps: dict[str, int] = {}
+        """The stamps of entries, by key; an entry that has none here has the floor."""
         self.tombstones: dict[str, int] = {}
         """The stamps of removed keys, in the order of the removals."""
         self.passed: dict[str, Passed] = {}
@@ -108,7 +115,15 @@ class MapWan:
     # Changes
 
     def put(self, key: str, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
-        """Note that the entry was put."""
+        """Note that the entry was put.
+
+        Args:
+            key: the entry's.
+            stamp: of the change.
+            member: 16 bytes, the UUID of the member that took the change in.
+            place: of the change in the log, as of `QueuedChange.place`.
+            passed: the clusters that the change has passed.
+        """
         tombstones = self.tombstones
         if tombstones and tombstones.pop(key, 0):
             self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
@@ -118,7 +133,7 @@ class MapWan:
         self._publish(key, member, place, passed)
 
     def remove(self, key: str, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
-        """Note that the key was removed, though there may have been no entry."""
+        """Note that the key was removed, though there may have been no entry; as `put`."""
         self._bury(key, stamp)
         self._publish(key, member, place, passed)
 
@@ -134,7 +149,7 @@ class MapWan:
             queue.forget(key)
 
     def clear(self, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
-        """Note that all that is not newer is gone; the caller has removed the entries."""
+        """Note that all that is not newer is gone, as `put`; the caller has removed the entries."""
         self.cleared, self.cleared_passed = stamp, passed
         over = [key for key, at in self.tombstones.items() if at <= stamp]
         self._shared.live_bytes -= _kept_bytes(over)
@@ -163,7 +178,7 @@ class MapWan:
     # Queues
 
     def acknowledge(self, publisher: PublisherName, member: bytes, place: int) -> None:
-        """Take what the target has from the member's queue."""
+        """Take what the target has from the member's queue, all up to a place."""
         queue = self.queues.get(publisher)
         if queue is not None:
             self._release(queue.acknowledge(member, place))
@@ -175,7 +190,11 @@ class MapWan:
             self._release(queue.drop_queue(member))
 
     def drop_publisher(self, publisher: PublisherName) -> None:
-        """Drop all queues of a publisher that is no more."""
+        """Drop all queues of a publisher that is no more.
+
+        Raises:
+            KeyError: the map has no such publisher.
+        """
         queue = self.queues.pop(publisher)
         keys = _queued(queue)
         queue.close()

@@ -14,6 +14,8 @@ from grid_member.engine.wan.agreement import MergePolicy
 from grid_member.engine.wan.changes import Change, ChangeKind, MergeResult
 
 Rank: TypeAlias = tuple[int, bytes, bool, str]
+"""What orders changes of one stamp: minus the deadline in milliseconds, the value, whether there is
+a content type, the content type. The greatest rank counts."""
 _NEVER: Final = 1 << 64
 """Later than any deadline."""
 _REMOVED: Final[Rank] = (0, b"", False, "")
@@ -23,13 +25,21 @@ class Known(NamedTuple):
     """What a cluster knows of a key that is there or was removed."""
 
     stamp: int
+    """Of the change that put or removed the key, as `stamps.py` makes stamps; above 0."""
     rank: Rank
+    """Of the entry, or that of a removal, which is the greatest of all."""
     by_wan: bool
     """Whether another cluster's change made it so, as far as the map remembers that."""
 
 
 def rank_of_entry(value: bytes, content_type: str | None, deadline_ms: int) -> Rank:
-    """Return the rank of an entry among changes of one stamp: the greatest counts."""
+    """Return the rank of an entry among changes of one stamp: the greatest counts.
+
+    Args:
+        value: the entry's.
+        content_type: None without one.
+        deadline_ms: when the entry ends, milliseconds since 1970; 0 is never.
+    """
     return (-(deadline_ms or _NEVER), value, content_type is not None, content_type or "")
 
 
@@ -54,6 +64,8 @@ def rank_of_change(change: Change) -> Rank:
 
 def merge_result(change: Change, policy: MergePolicy, known: Known | None) -> MergeResult:
     """Return what becomes of a put or removal that is newer than what cleared the map.
+
+    The result is TAKEN, UNCHANGED or OLDER; the caller knows what is ambiguous, and what looped.
 
     Args:
         change: what another cluster sent.

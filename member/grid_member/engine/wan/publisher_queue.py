@@ -112,7 +112,8 @@ class PublisherQueue:
         self.target = target
         self._shared = shared
         self.by_member: dict[bytes, dict[str, int]] = {}
-        """The place of each key in the log, in the order of places. No dictionary is empty."""
+        """By member (16 bytes), the place of each key in the log, in the order of places. No
+        dictionary is empty."""
         self.clear_member = b""
         """The member whose queue has a clear of the map; empty when no clear waits."""
         self.clear_place = 0
@@ -135,7 +136,13 @@ class PublisherQueue:
         return target.refusal
 
     def queue(self, key: str, member: bytes, place: int) -> None:
-        """Let the key wait in the member's queue alone, behind all others."""
+        """Let the key wait in the member's queue alone, behind all others.
+
+        Args:
+            key: an entry's or tombstone's.
+            member: 16 bytes, the UUID of the member that took the change in.
+            place: of the change in the log, as of `QueuedChange.place`: above all before.
+        """
         by_member, target = self.by_member, self.target
         own = by_member.get(member)
         # As Target.state says: every put comes here.
@@ -258,7 +265,7 @@ class PublisherQueue:
         return sorted(found)
 
     def after(self, member: bytes, place: int) -> Iterator[tuple[str, int]]:
-        """Yield what waits in the member's queue behind a place."""
+        """Yield keys and places of what waits in the member's queue behind a place, in order."""
         for key, at in self.by_member.get(member, {}).items():
             if at > place:
                 yield key, at

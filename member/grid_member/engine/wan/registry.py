@@ -46,7 +46,7 @@ class Registry:
         self._resolved: dict[str, MapReference | None] = {}
 
     def tick(self, now_ms: int) -> int:
-        """Return the stamp of a change of this cluster."""
+        """Return the stamp of a change of this cluster, made at the log's time in milliseconds."""
         self.clock = stamp = next_stamp(self.clock, now_ms)
         return stamp
 
@@ -102,7 +102,7 @@ class Registry:
         Args:
             agreement: the new one.
             names: the maps that have entries.
-            now_ms: the log's time.
+            now_ms: the log's time, milliseconds since 1970.
         """
         former = self.agreement
         if former is not None and former.cluster_id != agreement.cluster_id:

@@ -12,11 +12,13 @@ from typing import Final
 EPOCH_MS: Final = 1_704_067_200_000
 """The begin of 2024, milliseconds since 1970."""
 COUNTER_BITS: Final = 18
+"""Of a stamp's lower end, which tell the changes of one millisecond apart."""
 STAMP_BITS: Final = 59
+"""Of a stamp that another cluster may send: 41 bits of milliseconds and the counter."""
 
 
 def first_stamp(time_ms: int) -> int:
-    """Return the least stamp of a millisecond since 1970."""
+    """Return the least stamp of a millisecond since 1970; 0 up to the begin of 2024."""
     return time_ms - EPOCH_MS << COUNTER_BITS if time_ms > EPOCH_MS else 0
 
 
@@ -31,6 +33,11 @@ def stamp_time_ms(stamp: int) -> int:
 
 
 def next_stamp(clock: int, time_ms: int) -> int:
-    """Return the stamp of a change that a cluster's own client makes at a time of the log."""
+    """Return the stamp of a change that a cluster's own client makes.
+
+    Args:
+        clock: the greatest stamp of all changes that were applied before.
+        time_ms: the log's time, milliseconds since 1970.
+    """
     first = time_ms - EPOCH_MS << COUNTER_BITS  # below 0 before the epoch; every put comes here
     return first if first > clock else clock + 1
