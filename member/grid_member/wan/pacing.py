@@ -36,7 +36,9 @@ class Pacer:
     async def turn(self) -> None:
         """Let others run, for longer if there are any, and begin the next slice."""
         ended_s = self._clock()
+        # Batches share this: another one may begin a slice while this one gives up the loop.
+        worked_s = ended_s - self._began_s
         await self._sleep(0)
         if self._clock() - ended_s > BUSY_TURN_S:
-            await self._sleep(PAUSES * (ended_s - self._began_s))
+            await self._sleep(PAUSES * worked_s)
         self._began_s = self._clock()
