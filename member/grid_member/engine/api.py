@@ -100,6 +100,17 @@ class Item:
 Done: TypeAlias = Callable[[T | Refused], None]
 
 
+class DataOrigin(enum.Enum):
+    """Where the stored data of a cluster came from, as a start found it."""
+
+    OWN = "own"
+    """The cluster began empty."""
+    BACKUP = "backup"
+    """An earlier start, or another member, brought a backup in."""
+    IMPORTED = "imported"
+    """This start brought the data of a backup in."""
+
+
 class ClusterState(enum.Enum):
     """The states of interface section "States", named as the management endpoints write them."""
 

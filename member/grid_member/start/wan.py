@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import find
+from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.wan import WanSide
 from grid_member.engine.log.log import wall_clock_ms
@@ -151,7 +152,7 @@ class MemberWan:
         )
 
     def _began(self) -> Began:
-        if self._engine.began_as_backup:
+        if self._engine.origin is not DataOrigin.OWN:
             return Began.RESTORED
         return Began.EMPTY if self._member.config.data_directory is None else Began.WENT_ON
 

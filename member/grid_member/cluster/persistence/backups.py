@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.values.conditions import Conditions
     from grid_member.cluster.values.operations import Operations
+    from grid_member.engine.api import DataOrigin
     from grid_member.engine.backup.backup import Draft
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Snapshot
@@ -65,8 +66,8 @@ class BackupSource(Protocol):
         """This member's UUID."""
 
     @property
-    def imported(self) -> bool:
-        """Whether this start brought the data of a backup into the cluster."""
+    def origin(self) -> DataOrigin:
+        """Where the stored data came from."""
 
     async def moment(self) -> list[Snapshot]:
         """Return a snapshot of each shard, all of one moment between the call and the return.

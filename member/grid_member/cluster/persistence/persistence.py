@@ -12,6 +12,7 @@ from grid_member.cluster.persistence.backups import Backups
 from grid_member.cluster.persistence.rescue import ClusterRecovery
 from grid_member.cluster.persistence.start_calls import StartCalls
 from grid_member.cluster.persistence.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.engine.api import DataOrigin
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def make_persistence(
         ):
             ended(None)
         await start_engine()
-        if directory is not None and source.imported:
+        if directory is not None and source.origin is DataOrigin.IMPORTED:
             ended(None)
         await asyncio.to_thread(starts.load)
 

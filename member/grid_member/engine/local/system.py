@@ -18,7 +18,7 @@ from grid_member.engine.state.operations import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done
+    from grid_member.engine.api import DataOrigin, Done
     from grid_member.engine.local.usage import StructureKind, StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.shard.shard import Shard
@@ -66,14 +66,9 @@ class SystemSide:
         return str(self._shards.member)
 
     @property
-    def imported(self) -> bool:
-        """Whether this start brought the data of a backup into the cluster."""
-        return self._shards.imported
-
-    @property
-    def began_as_backup(self) -> bool:
-        """Whether the stored data came from a backup, at this start or at an earlier one."""
-        return self._shards.began_as_backup
+    def origin(self) -> DataOrigin:
+        """Where the stored data came from."""
+        return self._shards.origin
 
     # The cluster state
 

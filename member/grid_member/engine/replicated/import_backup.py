@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import DataOrigin, EngineError
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.store_errors import unusable_error
 from grid_member.engine.jetstream.replay import SnapshotChunk, replay_log
@@ -90,8 +90,6 @@ class BackupImport:
         self._waiting = waiting
         self._place = None if settings.directory is None else import_place(settings.directory)
         self._backup = None if settings.directory is None else settings.restore_from
-        self.began_as_backup = False
-        """Whether the cluster's data came from a backup; known when `finish` has returned."""
 
     async def begin(self) -> None:
         """Make the first stream when it is this member that imports. To be done before any other.
@@ -121,8 +119,8 @@ class BackupImport:
                 self._waiting(str(problem))
             await asyncio.sleep(RETRY_S)
 
-    async def finish(self, source: ReplaySource, made: Callable[[], Awaitable[None]]) -> bool:
-        """Import when all streams are made, or let another member; return whether this one did.
+    async def finish(self, source: ReplaySource, made: Callable[[], Awaitable[None]]) -> DataOrigin:
+        """Import when all streams are made, or let another member; return where the data is from.
 
         Raises:
             EngineError: the backup cannot be imported.
@@ -131,19 +129,18 @@ class BackupImport:
             try:
                 info = await ask_successfully(self._client, f"STREAM.INFO.{self._streams[0].name}")
                 said = info["config"].get("metadata", {})
-                self.began_as_backup = BACKUP_ID in said
                 if BACKUP_ID not in said or DONE in said:
                     await asyncio.to_thread(self._forget)
-                    return False
+                    return DataOrigin.BACKUP if BACKUP_ID in said else DataOrigin.OWN
                 if said[IMPORTER] == self._member and self._place is not None:
                     await made()
                     await self._import(source, self._place)
                     await self._end(info["config"])
                     await asyncio.to_thread(self._forget)
-                    return True
+                    return DataOrigin.IMPORTED
                 self._waiting(f"the member {said[IMPORTER]} imports a backup")
             except NoStreamError:
-                return False  # a rescue has deleted it: there is nothing to import any more
+                return DataOrigin.OWN  # a rescue has deleted it: nothing is left to import
             except NatsError as problem:
                 self._waiting(f"the import waits: {problem}")
             await asyncio.sleep(RETRY_S)

@@ -360,8 +360,7 @@ class ReplicatedShards(Shards):
                 # A rescue may have deleted all that was read so far: it is another cluster then.
                 begun_as = cluster
                 server.note_join()
-                self.imported = await importing.finish(source, streams.await_made)
-                self.began_as_backup = importing.began_as_backup
+                self.origin = await importing.finish(source, streams.await_made)
                 shards = await streams.shards(make, numbers)
                 await streams.await_made()
         if numbers[-1] == self._shards:

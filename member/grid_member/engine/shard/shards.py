@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from grid_member.engine.api import DataOrigin
 from grid_member.engine.io.files import taken_on_disk
 from grid_member.engine.log.log import Clock, Log, MemoryLog
 from grid_member.engine.shard.shard import Shard
@@ -51,10 +52,8 @@ class Shards:
         self.only: Shard | None = None
         """The durable shard where there is but one, which spares its search."""
         self.volatile: Shard | None = None
-        self.imported = False
-        """Whether this begin brought a backup in, beside what `restore` does before it."""
-        self.began_as_backup = False
-        """Whether the stored data came from a backup, at this begin or at an earlier one."""
+        self.origin = DataOrigin.OWN
+        """Where the data came from; what `restore` does before a begin counts as an earlier one."""
         self._directory = directory
         self._shards = shards
         self._clock = clock
@@ -143,7 +142,7 @@ class Shards:
         open_log = self._open_log or LmdbLog
         self._store = open_store(directory, self._shards)
         self.member = self._store.member
-        self.began_as_backup = self._store.began_as_backup
+        self.origin = self._store.origin
         self._paths = self._store.shards
         opening = CrashMarker(directory / STORE)
         try:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import DataOrigin, EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
 from grid_member.engine.io.files import DIRECTORY_MODE, close_files, sync_directory
 from grid_member.engine.io.store_errors import damage_error, foreign_error, unusable_error
@@ -60,8 +60,8 @@ class Store:
     member: uuid.UUID
     shards: list[Path]
     lock_fds: list[int]
-    began_as_backup: bool
-    """Whether the data came from a backup, as far as the store knows that."""
+    origin: DataOrigin
+    """Where the data came from, as far as the store knows that."""
 
     def close(self) -> None:
         """Release the directory."""
@@ -88,8 +88,9 @@ def open_store(directory: Path, shards: int) -> Store:
             check_shards(place, identity, shards)
             paths = [shard_path(place, shard) for shard in range(shards)]
             lock_fds += [lock_data(path / DATA_FILE, directory) for path in paths]
-            began_as_backup = identity.restored not in {None, FORGOTTEN}
-            return Store(identity.member, paths, lock_fds, began_as_backup)
+            own = identity.restored in {None, FORGOTTEN}
+            origin = DataOrigin.OWN if own else DataOrigin.BACKUP
+            return Store(identity.member, paths, lock_fds, origin)
         except BaseException:
             close_files(lock_fds)
             raise

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member.member import Member
     from grid_member.cluster.membership.membership import Membership
+    from grid_member.engine.api import DataOrigin
     from grid_member.engine.shard.shard import Shard
 
     class ShardedEngine(Protocol):
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
             """Its shards."""
 
         @property
-        def began_as_backup(self) -> bool:
-            """Whether the stored data came from a backup."""
+        def origin(self) -> DataOrigin:
+            """Where the stored data came from."""
 
 
 class WanReplication:
@@ -62,7 +63,7 @@ def make_wan(
 ) -> WanReplication:
     """Return the part of a member that has its management already."""
     management = member.management
-    shards = WanShards(lambda: engine.shards, lambda: engine.began_as_backup)
+    shards = WanShards(lambda: engine.shards, lambda: engine.origin)
     keeper = WanKeeper(
         management.store, member, management.versions, shards, membership, management.config_lock
     )

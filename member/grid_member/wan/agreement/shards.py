@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from grid_member.engine.api import Refused
+from grid_member.engine.api import DataOrigin, Refused
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
 
@@ -22,21 +22,21 @@ class WanShards:
     """Asks and tells all shards that this member has the data of."""
 
     def __init__(
-        self, shards: Callable[[], Sequence[Shard]], began_as_backup: Callable[[], bool]
+        self, shards: Callable[[], Sequence[Shard]], origin: Callable[[], DataOrigin]
     ) -> None:
         """Ask nothing yet.
 
         Args:
             shards: returns all shards of the engine.
-            began_as_backup: tells whether their data came from a backup.
+            origin: tells where their data came from.
         """
         self._shards = shards
-        self._began_as_backup = began_as_backup
+        self._origin = origin
 
     @property
     def began_as_backup(self) -> bool:
         """Whether the data came from a backup, whatever the backup says of WAN replication."""
-        return self._began_as_backup()
+        return self._origin() is not DataOrigin.OWN
 
     def with_data(self) -> list[Shard]:
         """Return the shards whose data is here; a member without data has none."""

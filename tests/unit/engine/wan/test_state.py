@@ -16,14 +16,12 @@ from grid_member.engine.state.operations import (
     MapPutBounded,
     MapRemove,
     Operation,
-    Outcome,
     Record,
     WanAcknowledge,
     WanAgree,
     WanCompare,
     WanDropQueue,
     WanMemberState,
-    WanMerge,
     WanPurge,
 )
 from grid_member.engine.state.sharding import merge, split, without_values
@@ -44,13 +42,14 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.engine.wan.changes import Change, ChangeKind, MergeResult
+from grid_member.engine.wan.changes import ChangeKind, MergeResult
 from grid_member.engine.wan.publisher_queue import PublisherQueue
-from grid_member.engine.wan.stamps import EPOCH_MS, STAMP_BITS, first_stamp, last_stamp
+from grid_member.engine.wan.stamps import STAMP_BITS, last_stamp
 from tests.unit.engine.backed_up import dumps
 from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.wan import planted
-from tests.unit.engine.wan.agreements import LONDON, MEMBERS, OWN, agreement, publisher
+from tests.unit.engine.wan.agreements import LONDON, OWN, agreement, publisher
+from tests.unit.engine.wan.single import AHEAD, NOW_MS, OTHER, PASS_THROUGH, A, B, Single, change
 from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS
 
 if TYPE_CHECKING:
@@ -58,55 +57,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.wan.map_wan import MapWan
 
-OTHER = b"t" * 16
-A, B = MEMBERS
-NOW_MS = EPOCH_MS + 1_000_000
-LATEST, PASS_THROUGH = MergePolicy.LATEST_UPDATE, MergePolicy.PASS_THROUGH
 PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
 REFUSING = (publisher(when_full=WhenQueueFull.THROW_EXCEPTION),)
-
-
-class Single:
-    """Applies one operation at a time, a millisecond after the last."""
-
-    def __init__(self, agreed: Agreement | None) -> None:
-        self.state = State()
-        self.now_ms = NOW_MS
-        self.counter = 0
-        if agreed is not None:
-            self.apply(WanAgree(agreed))
-
-    def apply(self, operation: Operation, member: bytes = A) -> Outcome:
-        self.now_ms += 1
-        self.counter += 1
-        record = Record(member, 1, self.counter, (operation,))
-        outcomes = self.state.apply(self.counter, self.now_ms, record)
-        assert outcomes is not None
-        return outcomes[0]
-
-    def put(self, key: str, member: bytes = A) -> Outcome:
-        return self.apply(MapPut("m", key, b"v", None, 0), member)
-
-    def merge(self, one: Change, policy: MergePolicy = LATEST) -> Outcome:
-        return self.apply(WanMerge(one, policy, None))
-
-    def queued(self, member: bytes = A, after: int = 0) -> list[tuple[str, ChangeKind]]:
-        found = self.state.wan.read_queue(LONDON, "m", member, after, 99, 1 << 20, self.now_ms)
-        return [(one.change.key, one.change.kind) for one in found]
-
-
-def change(
-    key: str,
-    stamp: int,
-    *,
-    kind: ChangeKind = ChangeKind.PUT,
-    value: bytes = b"w",
-    passed: tuple[bytes, ...] = (OTHER,),
-) -> Change:
-    return Change("m", kind, key, stamp, value, None, 0, 0, passed)
-
-
-AHEAD = first_stamp(NOW_MS + 30_000)
 
 
 def check_equal_stamps_change_nothing() -> None:
@@ -508,57 +460,6 @@ def test_what_waits_is_found_without_a_look_at_all_maps() -> None:
     single.apply(WanDropQueue(LONDON, A))
     assert wan.queue_sizes(LONDON) == {}
     assert wan.unsynced(LONDON) == {"a", "e"}
-
-
-def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
-    """Clients choose the names of maps: each name would stay in memory for ever."""
-    single = Single(agreement(maps=("*",)))
-    wan, before = single.state.wan, single.state.live_bytes
-    single.apply(MapRemove("removed", "k"))
-    single.apply(MapClear("cleared"))
-    single.put("k")
-    later_ms = single.now_ms + 600_000
-    assert wan.overdue(later_ms) == [], "both wait in the queue"
-    single.apply(WanAcknowledge(LONDON, (("removed", A, 1 << 40), ("cleared", A, 1 << 40))))
-    assert wan.overdue(single.now_ms) == [], "an older put may come"
-    assert [name for name, _ in wan.overdue(later_ms)] == ["removed", "cleared"]
-    for name, through in wan.overdue(later_ms):
-        single.apply(WanPurge(name, through, waited_for=True))
-    assert set(wan.maps) == {"m"}
-    single.apply(MapRemove("m", "k"))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
-    single.apply(WanPurge("m", AHEAD, waited_for=True))
-    assert (wan.maps, single.state.live_bytes) == ({}, before)
-    assert wan.overdue(later_ms) == []
-
-
-def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
-    for remove in (MapRemove("m", "k"), MapClear("m")):
-        single = Single(agreement())
-        single.apply(remove)
-        single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
-        single.apply(WanPurge("m", AHEAD, waited_for=True))
-        assert single.state.wan.maps == {}
-        single.state = through_a_snapshot(single.state)
-        assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
-        assert single.merge(change("l", AHEAD)) is MergeResult.TAKEN
-
-
-def test_a_map_that_was_forgotten_with_nothing_to_come_leaves_no_mark() -> None:
-    single = Single(agreement())
-    single.apply(MapRemove("m", "k"))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
-    single.apply(WanPurge("m", AHEAD, waited_for=False))
-    assert single.state.wan.maps == {}
-    assert single.merge(change("k", 5)) is MergeResult.TAKEN
-
-
-def test_a_map_with_a_gap_is_not_forgotten() -> None:
-    single = Single(agreement())
-    single.apply(WanMemberState(LONDON, A, PublisherState.STOPPED))
-    single.apply(MapRemove("m", "k"))
-    single.apply(WanPurge("m", AHEAD, waited_for=True))
-    assert single.state.wan.unsynced(LONDON) == {"m"}
 
 
 def test_a_map_that_is_not_replicated_has_nothing_of_it() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import open_engine
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import DataOrigin, EngineError
 from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.jetstream.snapshots import SnapshotWriter
@@ -111,7 +111,7 @@ async def test_two_begin_as_a_backup_with_a_copy_each(backup: Path, tmp_path: Pa
 async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
     expected = restored(backup, tmp_path / "expected")
     async with Restored(3, tmp_path / "members", backup) as cluster:
-        assert sum(engine.imported for engine in cluster.engines) == 1
+        assert [engine.origin for engine in cluster.engines].count(DataOrigin.IMPORTED) == 1
         for engine in cluster.engines:
             assert held_by(engine) == expected
             assert sum(bool(shard.state.maps.by_name) for shard in engine._cluster.durable) > 1
@@ -139,7 +139,7 @@ async def test_a_second_start_imports_nothing(backup: Path, tmp_path: Path) -> N
         before = held_by(cluster.engines[0])
         await cluster.stop()
         await cluster.start()
-        assert [engine.imported for engine in cluster.engines] == [False] * 3
+        assert [engine.origin for engine in cluster.engines] == [DataOrigin.BACKUP] * 3
         assert held_by(cluster.engines[2]) == before
         assert await cluster.drivers[1].value("plain", "k1") == b"later"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.persistence.backup_requests import LiteBackups, serve_requests
 from grid_member.cluster.persistence.backups import Backups
+from grid_member.engine.api import DataOrigin
 from grid_member.engine.state.machine import State
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
 
@@ -29,7 +30,7 @@ FINISHED = ("backup", "FINISHED", None)
 class Source:
     """The data of a member, which is there when the gate is open."""
 
-    imported = False
+    origin = DataOrigin.OWN
 
     def __init__(self, member_uuid: str) -> None:
         self.member_uuid = member_uuid

@@ -1,0 +1,72 @@
+"""A map of which WAN replication has nothing left to remember is forgotten."""
+
+from __future__ import annotations
+
+from grid_member.engine.state.operations import (
+    MapClear,
+    MapRemove,
+    WanAcknowledge,
+    WanMemberState,
+    WanPurge,
+)
+from grid_member.engine.wan.agreement import (
+    MergePolicy,
+    PublisherState,
+)
+from grid_member.engine.wan.changes import MergeResult
+from tests.unit.engine.images import through_a_snapshot
+from tests.unit.engine.wan.agreements import LONDON, agreement
+from tests.unit.engine.wan.single import AHEAD, A, Single, change
+
+PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
+
+
+def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
+    """Clients choose the names of maps: each name would stay in memory for ever."""
+    single = Single(agreement(maps=("*",)))
+    wan, before = single.state.wan, single.state.live_bytes
+    single.apply(MapRemove("removed", "k"))
+    single.apply(MapClear("cleared"))
+    single.put("k")
+    later_ms = single.now_ms + 600_000
+    assert wan.overdue(later_ms) == [], "both wait in the queue"
+    single.apply(WanAcknowledge(LONDON, (("removed", A, 1 << 40), ("cleared", A, 1 << 40))))
+    assert wan.overdue(single.now_ms) == [], "an older put may come"
+    assert [name for name, _ in wan.overdue(later_ms)] == ["removed", "cleared"]
+    for name, through in wan.overdue(later_ms):
+        single.apply(WanPurge(name, through, waited_for=True))
+    assert set(wan.maps) == {"m"}
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert (wan.maps, single.state.live_bytes) == ({}, before)
+    assert wan.overdue(later_ms) == []
+
+
+def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
+    for remove in (MapRemove("m", "k"), MapClear("m")):
+        single = Single(agreement())
+        single.apply(remove)
+        single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+        single.apply(WanPurge("m", AHEAD, waited_for=True))
+        assert single.state.wan.maps == {}
+        single.state = through_a_snapshot(single.state)
+        assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
+        assert single.merge(change("l", AHEAD)) is MergeResult.TAKEN
+
+
+def test_a_map_that_was_forgotten_with_nothing_to_come_leaves_no_mark() -> None:
+    single = Single(agreement())
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", AHEAD, waited_for=False))
+    assert single.state.wan.maps == {}
+    assert single.merge(change("k", 5)) is MergeResult.TAKEN
+
+
+def test_a_map_with_a_gap_is_not_forgotten() -> None:
+    single = Single(agreement())
+    single.apply(WanMemberState(LONDON, A, PublisherState.STOPPED))
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
