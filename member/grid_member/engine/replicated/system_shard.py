@@ -12,7 +12,6 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
-from grid_member.engine.state.operations import WanAgree, WanMemberState, WanMerge
 from grid_member.engine.state.snapshot import (
     EntryPart,
     ForgottenPart,
@@ -36,9 +35,6 @@ _PARTS_OF_DATA: Final = (
     *(WanPart, ForgottenPart, WanMapPart, StampPart, TombstonePart, QueuedPart),
 )
 
-
-_TOLD: Final = WanAgree, WanMerge, WanMemberState
-"""Operations of WAN replication whose outcome tells what became of them."""
 _UNKNOWN: Final = Refused(
     Reason.UNAVAILABLE, "this member holds no data: only members with data know what came of it"
 )
@@ -50,12 +46,8 @@ class SystemState(State):
     def __init__(self) -> None:
         super().__init__()
         self._keeps_data = False
-        left_out = {
-            **dict.fromkeys(OPERATIONS.of_data, _left_out),
-            **dict.fromkeys(_TOLD, _unknown),
-        }
-        self._active_handlers.update(left_out)
-        self._passive_handlers.update(left_out)
+        self._active_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
+        self._passive_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
 
     def load(self, parts: Sequence[Part]) -> None:
         """Add parts of a snapshot, but for data."""
@@ -70,10 +62,6 @@ class SystemLog(JetStreamLog):
         return False
 
 
-def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> None:
-    """Hold no data."""
-
-
-def _unknown(operation: Operation, member: bytes, place: int, now_ms: int) -> Refused:
+def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> Refused:
     """Hold no data, and know no outcome."""
     return _UNKNOWN

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from grid_member.config.settings.setting import Value
     from grid_member.config.settings.shape import Path
 
+# Thousands of documents are read, beside the processes of other tests.
+pytestmark = pytest.mark.timeout(180, func_only=True)
+
 Outcome = MemberConfig | list[tuple[str, str]]
 
 
