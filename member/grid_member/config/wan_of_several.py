@@ -39,6 +39,7 @@ def refuse_with_several(
     references: list[Path] = [
         ("map", name, "wan-replication-ref") for name in values.children(("map",))
     ]
-    for path in (*([listener] if listener else []), _REPLICATIONS, *references):
-        if values.is_written(path):
-            values.complain(path, f"{problem}: {_INSTEAD}")
+    # XML does not tell an empty element from one that is not there.
+    found = [path for path in (_REPLICATIONS, *references) if any(values.children(path))]
+    for path in (*([listener] if listener else []), *found):
+        values.complain(path, f"{problem}: {_INSTEAD}")

@@ -502,6 +502,16 @@ def test_with_several_members_a_listener_that_is_off_is_taken() -> None:
     assert load({"network": {"wan": {"enabled": False}, "join": several}}).wan_listener is None
 
 
+def test_with_several_members_an_empty_element_is_taken() -> None:
+    several = {"tcp-ip": {"enabled": True, "member-list": ["a", "b"]}}
+    tree = {
+        "network": {"join": several},
+        "wan-replication": None,
+        "map": {"m": {"wan-replication-ref": None}},
+    }
+    assert not load(tree).wan.replications
+
+
 def notes(tree: Tree) -> list[str]:
     return list(config_from(tree, {}).notes)
 
