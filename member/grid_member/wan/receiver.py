@@ -6,11 +6,14 @@ batch ──▶ maps that are refused as a whole ──▶ merges, in slices ─
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import Reason, Refused
+from grid_member.engine.wan.changes import MergeResult
+from grid_member.telemetry.logs import repeatable
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.figures import MAX_SOURCES, REFUSED
 from grid_member.wan.hello import TargetLimits, Welcome
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.wan.agreement import Agreement, MergePolicy
-    from grid_member.engine.wan.changes import Change, MergeResult
+    from grid_member.engine.wan.changes import Change
     from grid_member.wan.figures import WanFigures
     from grid_member.wan.hello import Hello
     from grid_member.wan.protocol import Batch
@@ -37,7 +40,10 @@ NOT_AGREED: Final = "the members have not agreed on WAN replication yet"
 UNNAMED_SOURCE: Final = (
     "a change does not name the sending cluster among the clusters that it has passed"
 )
+KEPT: Final = "entries are kept that may have been removed here"
+"""What the log says of ambiguous changes."""
 _UNNAMED: Final = "unknown"
+_log: Final = logging.getLogger("grid.wan")
 _MAP_REFUSALS: Final = {
     Reason.NOT_CONFIGURED: MapAnswer.NOT_CONFIGURED,
     Reason.CLOCK_AHEAD: MapAnswer.CLOCK_AHEAD,
@@ -207,6 +213,9 @@ class Receiver:
         counts[REFUSED] += sum(change.name in refused for change in batch.changes)
         source = self._names.get(batch.header.source, _UNNAMED)
         self._figures.count_received(source, +counts)
+        ambiguous = counts[MergeResult.AMBIGUOUS.value]
+        if ambiguous:
+            repeatable(_log, logging.WARNING, KEPT, source=source, entries=ambiguous)
         if merges.problem is not None:
             raise BusyError(merges.problem.message)
         return bytes(refused.get(name, MapAnswer.TAKEN) for name, _ in batch.maps)

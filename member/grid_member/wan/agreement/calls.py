@@ -11,6 +11,7 @@ from grid_member.cluster.values.system_store import Put
 from grid_member.config.build_wan import MAX_PUBLISHERS, MAX_REPLICATIONS
 from grid_member.engine.state.operations import WanAgree, WanDropQueue, WanMemberState
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.engine.wan.changes import MergeResult
 from grid_member.wan.agreement.definitions import (
     credentials_problem,
     packed,
@@ -19,7 +20,7 @@ from grid_member.wan.agreement.definitions import (
 )
 from grid_member.wan.agreement.sections import definition_digest, definitions_of
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
-from grid_member.wan.figures import PublisherFigures
+from grid_member.wan.figures import REFUSED, PublisherFigures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,11 +94,21 @@ class WanReplicationDocument(TypedDict):
     publishers: list[WanPublisherDocument]
 
 
+class WanSourceDocument(TypedDict):
+    """What a cluster sent to this member since its start: numbers of changes."""
+
+    clusterName: str
+    received: int
+    refused: int
+    ambiguous: int
+
+
 class WanStatusDocument(TypedDict):
     """What `wan/status` shows."""
 
     status: str
     replications: list[WanReplicationDocument]
+    sources: list[WanSourceDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +279,7 @@ class WanCalls:
                 }
                 for name, publishers in replications.items()
             ],
+            "sources": [] if self.figures is None else _sources(self.figures),
         }
 
     def _publisher_status(self, name: PublisherName) -> WanPublisherDocument:
@@ -318,6 +330,18 @@ def _sync_reason(unsynced: list[str], comparing: list[str], *, restored: bool) -
             "the publisher and add it again, then put the entries again"
         )
     return "the target may miss changes that are in no queue" if unsynced else ""
+
+
+def _sources(figures: WanFigures) -> list[WanSourceDocument]:
+    return [
+        {
+            "clusterName": name,
+            "received": counts.total(),
+            "refused": counts[REFUSED],
+            "ambiguous": counts[MergeResult.AMBIGUOUS.value],
+        }
+        for name, counts in sorted(figures.received.items())
+    ]
 
 
 def is_addition(content: bytes) -> bool:

@@ -13,12 +13,14 @@ import pytest
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.wan.agreement import Agreement
 from grid_member.engine.wan.changes import Change, MergeResult
+from grid_member.telemetry.repeats import FIELDS
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.protocol import ProtocolError, seal
 from grid_member.wan.receiver import (
+    KEPT,
     MAX_WAITING_MERGES,
     BusyError,
     ClusterFacts,
@@ -48,6 +50,7 @@ class FakeEngine:
         self.refusals: dict[str, Refused] = {}
         """By map."""
         self.holds = False
+        self.result = MergeResult.TAKEN
 
     def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
         self.merged.append((change, done))
@@ -56,7 +59,7 @@ class FakeEngine:
 
     def answer(self, place: int) -> None:
         change, done = self.merged[place]
-        done(self.refusals.get(change.name, MergeResult.TAKEN))
+        done(self.refusals.get(change.name, self.result))
 
 
 def receiver(
@@ -92,6 +95,17 @@ async def test_it_answers_when_all_is_committed() -> None:
     assert not target.waiting
     assert [change for change, _ in engine.merged] == batch
     assert figures.received == {"tokyo": Counter(taken=3)}
+
+
+async def test_ambiguous_changes_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    engine, figures = FakeEngine(), WanFigures()
+    engine.result = MergeResult.AMBIGUOUS
+    target = receiver(engine, figures)
+    target.greet(HELLO)
+    await target.take(seal(body(put("orders", "a", 1), put("orders", "b", 2))))
+    (record,) = (each for each in caplog.records if each.message == KEPT)
+    assert vars(record)[FIELDS] == {"source": "tokyo", "entries": 2}
+    assert figures.received == {"tokyo": Counter(ambiguous=2)}
 
 
 async def test_maps_are_refused_whole_and_others_are_taken() -> None:

@@ -55,6 +55,11 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
         await tokyo.put("orders", "a", b"1")
         await until_value(london, "orders", "a", b"1")
         before = tokyo.cluster_id
+        assert london.handle is not None
+        part: Any = london.handle._member.management.wan
+        assert part.calls.status()["sources"] == [
+            {"clusterName": "tokyo", "received": 1, "refused": 0, "ambiguous": 0}
+        ]
         backup = await backed_up(tokyo, tmp_path / "backups")
         await tokyo.stop()
         restored = tmp_path / "restored"
