@@ -136,10 +136,7 @@ class Wan:
         Args:
             now_ms: the log's time, milliseconds since 1970.
         """
-        agreement = self._registry.agreement
-        if agreement is None:
-            return []
-        through = last_stamp(now_ms - agreement.tombstone_retention_ms)
+        through = self._retained_from(now_ms)
         used = self._maps.by_name
         return [
             (name, through)
@@ -324,7 +321,7 @@ class Wan:
             queue.compare(begin=operation.begin)
 
     def purge(self, operation: WanPurge, member: bytes, place: int, now_ms: int) -> None:
-        """Forget tombstones, and the map's part when it holds nothing any more.
+        """Forget tombstones, and the map's part when it has held nothing for their retention.
 
         Clients choose names of maps: a part that stayed for ever would fill the memory.
         """
@@ -333,7 +330,8 @@ class Wan:
         if found is None:
             return
         found.purge(through, waited_for=waited_for)
-        if name not in self._maps.by_name and found.is_spent(through):
+        spent = found.is_spent(min(through, self._retained_from(now_ms)))
+        if spent and name not in self._maps.by_name:
             self._registry.forget(name, waited_for=waited_for)
 
     def merge(
@@ -434,6 +432,11 @@ class Wan:
         agreement = self._registry.agreement
         own = () if agreement is None else (agreement.cluster_id,)
         return (*passed, *own)[-MAX_PASSED:]
+
+    def _retained_from(self, now_ms: int) -> int:
+        """Return the newest stamp that is older than the retention of tombstones; 0 is none."""
+        agreement = self._registry.agreement
+        return 0 if agreement is None else last_stamp(now_ms - agreement.tombstone_retention_ms)
 
     def _with_gap(self, publisher: PublisherName, gap: int) -> set[str]:
         target = self._registry.targets.get(publisher)

@@ -230,7 +230,7 @@ class MapWan:
 
     def is_spent(self, through: int) -> bool:
         """Tell whether this holds nothing of a map without entries that is newer than a stamp."""
-        if self.stamps or self.tombstones or self.cleared > through:
+        if self.stamps or self.tombstones or max(self.cleared, self.purged) > through:
             return False
         return not any(queue.members() or queue.gaps for queue in self.queues.values())
 

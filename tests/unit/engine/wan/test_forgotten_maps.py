@@ -19,6 +19,8 @@ from tests.unit.engine.wan.agreements import LONDON, agreement
 from tests.unit.engine.wan.single import AHEAD, A, Single, change
 
 PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
+RETENTION_MS = agreement().tombstone_retention_ms + 60_000
+"""And as far as a test's stamps are ahead."""
 
 
 def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
@@ -33,14 +35,17 @@ def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
     single.apply(WanAcknowledge(LONDON, (("removed", A, 1 << 40), ("cleared", A, 1 << 40))))
     assert wan.overdue(single.now_ms) == [], "an older put may come"
     assert [name for name, _ in wan.overdue(later_ms)] == ["removed", "cleared"]
+    single.now_ms = later_ms
     for name, through in wan.overdue(later_ms):
         single.apply(WanPurge(name, through, waited_for=True))
     assert set(wan.maps) == {"m"}
     single.apply(MapRemove("m", "k"))
     single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
-    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    single.now_ms += RETENTION_MS
+    for name, through in wan.overdue(single.now_ms):
+        single.apply(WanPurge(name, through, waited_for=True))
     assert (wan.maps, single.state.live_bytes) == ({}, before)
-    assert wan.overdue(later_ms) == []
+    assert wan.overdue(single.now_ms) == []
 
 
 def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
@@ -48,6 +53,7 @@ def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
         single = Single(agreement())
         single.apply(remove)
         single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+        single.now_ms += RETENTION_MS
         single.apply(WanPurge("m", AHEAD, waited_for=True))
         assert single.state.wan.maps == {}
         single.state = through_a_snapshot(single.state)
@@ -55,10 +61,23 @@ def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
         assert single.merge(change("l", AHEAD)) is MergeResult.TAKEN
 
 
+def test_a_map_whose_tombstones_were_purged_a_moment_ago_is_not_forgotten() -> None:
+    """Else the mark of all forgotten maps would make changes of others ambiguous."""
+    single = Single(agreement(maps=("*",)))
+    single.apply(MapRemove("m", "k"))
+    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.apply(WanPurge("m", single.state.wan.clock, waited_for=True))
+    assert single.state.wan.maps["m"].tombstones == {}
+    fresh = change("k", single.state.wan.clock - 1)._replace(name="new")
+    assert single.merge(fresh) is MergeResult.TAKEN
+    assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
+
+
 def test_a_map_that_was_forgotten_with_nothing_to_come_leaves_no_mark() -> None:
     single = Single(agreement())
     single.apply(MapRemove("m", "k"))
     single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.now_ms += RETENTION_MS
     single.apply(WanPurge("m", AHEAD, waited_for=False))
     assert single.state.wan.maps == {}
     assert single.merge(change("k", 5)) is MergeResult.TAKEN
