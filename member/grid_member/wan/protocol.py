@@ -85,7 +85,7 @@ class BatchHeader(NamedTuple):
     number: int
     """Counts the batches of a sender, for the logs of both."""
     through: int
-    """A stamp: all up to it that the source knew was acknowledged; 0 says nothing."""
+    """A stamp, 0 in all batches of this version; a target ignores it."""
 
 
 class Batch(NamedTuple):

@@ -61,6 +61,8 @@ class Topology(NamedTuple):
     names: str
     edges: tuple[Path, ...]
     republishing: bool
+    writers: str = ""
+    """The clusters whose clients write; empty means all."""
 
 
 def _both_ways(*paths: str) -> tuple[Path, ...]:
@@ -72,6 +74,7 @@ TOPOLOGIES: Final = {
     "star": Topology("ABCD", _both_ways("AB", "AC", "AD"), republishing=True),
     "mesh": Topology("ABC", _both_ways("AB", "AC", "BC"), republishing=False),
     "ring": Topology("ABC", (("A", "B"), ("B", "C"), ("C", "A")), republishing=True),
+    "fan": Topology("ABC", (("A", "B"), ("A", "C")), republishing=True, writers="A"),
     "chain": Topology("ABC", _both_ways("AB", "BC"), republishing=True),
 }
 
@@ -279,7 +282,8 @@ class Run:
 
     def _begin(self, cluster: Cluster) -> None:
         """Let some clusters have entries before their map is replicated."""
-        for key in self.chance.sample(KEYS, self.chance.choice([0, 0, 1, 3])):
+        writes = cluster.name in (self.topology.writers or self.topology.names)
+        for key in self.chance.sample(KEYS, self.chance.choice([0, 0, 1, 3])) if writes else ():
             cluster.apply(MEMBERS[0], 0, MapPut(MAP, key, b"old" + cluster.cluster_id, None, 0))
         cluster.apply(MEMBERS[0], 0, WanAgree(cluster.agreement))
         if MAP in cluster.state.wan.maps:
@@ -288,7 +292,7 @@ class Run:
     def _write(self, step: int) -> None:
         """Let a client of one cluster change something, or befall the cluster something."""
         chance = self.chance
-        cluster = self.clusters[chance.choice(self.topology.names)]
+        cluster = self.clusters[chance.choice(self.topology.writers or self.topology.names)]
         member, key, lot = chance.choice(MEMBERS), chance.choice(KEYS), chance.random()
         if chance.random() > self.busy and lot < 0.52:
             return

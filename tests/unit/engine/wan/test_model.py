@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SEED: Final = int(os.environ.get("GRID_SEED", "0"))
 SOAK_S: Final = int(os.environ.get("GRID_SOAK_SECONDS", "0"))
-RUNS: Final = {"pair": 4000, "star": 1000, "mesh": 1500, "ring": 2000, "chain": 1500}
+RUNS: Final = {"pair": 4000, "star": 1000, "mesh": 1500, "ring": 2000, "chain": 1000, "fan": 500}
 """Ten thousand."""
 PURGING_RUNS: Final = 200
 RUNS_PER_FAULT: Final = 400
