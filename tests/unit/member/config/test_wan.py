@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from grid_member.config import ConfigError, config_from, parse_config
+from grid_member.config import ConfigError, config_from
 from grid_member.config.model.member import User
 from grid_member.config.model.security import ClientCertificates
 from grid_member.config.model.wan import (
@@ -573,37 +571,3 @@ def test_variables_override_a_publisher() -> None:
 def test_no_credential_is_shown() -> None:
     shown = repr(load(wan(network=listener()["network"])))
     assert "password=" not in shown
-
-
-def test_the_example_names_each_other() -> None:
-    examples = Path(__file__).parents[4] / "examples" / "wan"
-    shown = {"TOKYO_PASSWORD": "a", "LONDON_PASSWORD": "b"}
-    tokyo, london = (
-        parse_config((examples / f"{name}.yaml").read_text(encoding="utf-8"), "f", shown)
-        for name in ("tokyo", "london")
-    )
-    for source, target in ((tokyo, london), (london, tokyo)):
-        ((publisher,),) = (each.publishers.values() for each in source.wan.replications.values())
-        listener = target.wan_listener
-        assert listener is not None
-        assert publisher.cluster_name == target.cluster_name
-        assert publisher.target_endpoints == (("127.0.0.1", listener.port),)
-        assert publisher.identity in (listener.users or ())
-
-
-def test_the_example_starts_a_member_of_a_relative_path(tmp_path: Path) -> None:
-    examples = Path(__file__).parents[4] / "examples" / "wan"
-    member = tmp_path / "member"
-    member.write_text('#!/bin/sh\ntest -f "$2" && echo "$1 $2"\n', encoding="utf-8")
-    member.chmod(0o755)
-    done = subprocess.run(
-        [examples / "start"],
-        cwd=tmp_path,
-        env=os.environ | {"GRID_MEMBER": "./member"},
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=60,
-    )
-    assert sorted(done.stdout.decode().splitlines()) == [
-        f"--config {examples}/{name}.yaml" for name in ("london", "tokyo")
-    ]
