@@ -19,10 +19,10 @@ from grid_member.http.routes.idempotent import carry_out_once
 from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
 from grid_member.http.server.reading import (
     UNREADABLE,
-    check_framing,
-    framing_problem,
+    answer_of,
+    check_head,
+    ends_connection,
     gate_of,
-    header_bytes,
     unreadable_answer,
 )
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
@@ -93,15 +93,7 @@ class Service:
 
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the answer; what goes wrong is an answer, too."""
-        try:
-            answer = await self._route(request)
-        except UNREADABLE as problem:
-            answer = unreadable_answer(problem)
-        except (asyncio.CancelledError, ConnectionError):
-            raise
-        except Exception as problem:
-            failure(_log, "request failed", problem)
-            answer = error(500, "unexpected error")
+        answer = await answer_of(request, self._route, _log)
         if answer.status in (400, 500):
             reason = dict(answer.headers).get("X-Grid-Error")
             repeatable(
@@ -122,15 +114,10 @@ class Service:
                 status=answer.status,
                 remote=unmap(request.remote),
             )
-        # While it drains a connection ends only when all that came on it is answered.
-        if (self._member.ending and not self._member.draining) or framing_problem(request):
-            answer = replace(answer, close=True)
-        return answer
+        return replace(answer, close=True) if ends_connection(self._member, request) else answer
 
     async def _route(self, request: web.BaseRequest) -> Answer:
-        if header_bytes(request) > self._member.config.limits.header_bytes:
-            return error(431, "the header block is too large", close=True)
-        check_framing(request)
+        check_head(request, self._member.config.limits.header_bytes)
         target = split_target(request.raw_path)
         match = self._table.match(target.parts)
         row = match.row(request.method) if match else None

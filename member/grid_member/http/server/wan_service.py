@@ -8,7 +8,6 @@ single entries have none on the REST listener.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,19 +15,17 @@ from typing import TYPE_CHECKING, Final
 from grid_member.http.metrics.request_counting import PATH
 from grid_member.http.routes.calls import read_body
 from grid_member.http.server.reading import (
-    UNREADABLE,
-    check_framing,
-    framing_problem,
+    answer_of,
+    check_head,
+    ends_connection,
     gate_of,
-    header_bytes,
-    unreadable_answer,
 )
 from grid_member.http.wire.answers import JSON, Answer, error, failure_answer
 from grid_member.http.wire.paths import split_target
 from grid_member.security.audit import endpoint
 from grid_member.security.credentials import NOT_ASKED, LoginAttempt
 from grid_member.security.remotes import unmap
-from grid_member.telemetry.logs import failure, repeatable
+from grid_member.telemetry.logs import repeatable
 from grid_member.wan.hello import MAX_HELLO_BYTES, HelloError, read_hello, write_welcome
 from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
 from grid_member.wan.protocol import CONTENT_TYPE, ProtocolError
@@ -64,23 +61,11 @@ class WanService:
 
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the answer; what goes wrong is an answer, too."""
-        try:
-            answer = await self._route(request)
-        except UNREADABLE as problem:
-            answer = unreadable_answer(problem)
-        except (asyncio.CancelledError, ConnectionError):
-            raise
-        except Exception as problem:
-            failure(_log, "request failed", problem)
-            answer = error(500, "unexpected error")
-        if (self._member.ending and not self._member.draining) or framing_problem(request):
-            answer = replace(answer, close=True)
-        return answer
+        answer = await answer_of(request, self._route, _log)
+        return replace(answer, close=True) if ends_connection(self._member, request) else answer
 
     async def _route(self, request: web.BaseRequest) -> Answer:
-        if header_bytes(request) > self._member.config.limits.header_bytes:
-            return error(431, "the header block is too large", close=True)
-        check_framing(request)
+        check_head(request, self._member.config.limits.header_bytes)
         path = _PATHS.get(split_target(request.raw_path).parts)
         if path is not None:
             request[PATH] = path
