@@ -1,13 +1,12 @@
 """The bytes of a batch of changes on the way from one cluster to another.
 
     GWAN │ version │ flags │ bytes of the body │ body, perhaps deflated │ CRC-32 of all before
-    body: source, target, lane i of n, number, through │ replication, publisher │ counts │
+    body: source, target │ replication, publisher │ counts │
           maps with policies │ content types │ lists of passed clusters │
           heads │ ends │ keys │ values
 
-A lane is a shard of the source. Heads have one size, so that one call reads them all; names,
-content types and lists of passed clusters stand once and heads point to them. Integers are
-big-endian.
+Heads have one size, so that one call reads them all; names, content types and lists of passed
+clusters stand once and heads point to them. Integers are big-endian.
 
 Reading checks everything: bytes that are not exactly a batch raise `ProtocolError`, and never more
 is inflated than the reader allows.
@@ -44,7 +43,7 @@ _SAVED: Final = 5
 """A body travels deflated when that saves one of so many parts."""
 _FRAME: Final = struct.Struct(">4sBBI")
 _CRC: Final = struct.Struct(">I")
-_ABOUT: Final = struct.Struct(">16s16sHHQQ")
+_ABOUT: Final = struct.Struct(">16s16s")
 _LENGTH: Final = struct.Struct(">H")
 _COUNTS: Final = struct.Struct(">HHHH")
 _CHANGE: Final = struct.Struct(">BHHHHIQ")
@@ -78,14 +77,6 @@ class BatchHeader(NamedTuple):
     """The id of the receiving cluster, as its hello said: a name may lead to another one today."""
     publisher: PublisherName
     """As the source calls it."""
-    lane: int
-    """Which shard of the source the changes are of, from 0 on."""
-    lanes: int
-    """How many shards the source has."""
-    number: int
-    """Counts the batches of a sender, for the logs of both."""
-    through: int
-    """A stamp, 0 in all batches of this version; a target ignores it."""
 
 
 class Batch(NamedTuple):
@@ -150,8 +141,8 @@ class BatchWriter:
 
     def body(self) -> bytes:
         """Return the body of all that was added."""
-        source, target, publisher, lane, lanes, number, through = self._header
-        pieces = [_ABOUT.pack(source, target, lane, lanes, number, through)]
+        source, target, publisher = self._header
+        pieces = [_ABOUT.pack(source, target)]
         pieces += map(_text, publisher)
         types = [text for text in self._types if text is not None]
         passed = [ids for ids in self._passed if ids]
@@ -245,10 +236,8 @@ class _Body:
         self._at = 0
 
     def batch(self) -> Batch:
-        source, target, lane, lanes, number, through = self._fields(_ABOUT)
+        source, target = self._fields(_ABOUT)
         publisher = PublisherName(self._text(), self._text())
-        _check(lane < lanes, "the lane is none of the source's")
-        _check(through.bit_length() <= STAMP_BITS, "a stamp is out of range")
         maps, types, passed, count = self._fields(_COUNTS)
         _check(count <= MAX_CHANGES, "the batch has too many changes")
         # A table has no more than what uses it: small bytes do not make large objects.
@@ -259,7 +248,7 @@ class _Body:
         shown: list[str | None] = [None, *(self._text() for _ in range(types))]
         lists: list[tuple[bytes, ...]] = [(), *(self._ids() for _ in range(passed))]
         changes = self._changes(count, names, shown, lists)
-        header = BatchHeader(source, target, publisher, lane, lanes, number, through)
+        header = BatchHeader(source, target, publisher)
         return Batch(header, named, changes)
 
     def _changes(

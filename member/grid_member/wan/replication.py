@@ -229,12 +229,10 @@ class Replication:
         link = Link(LinkParts(transport, endpoints, hello, figures))
         queues = [_Queues(shard, agreed.name) for shard in self._shards]
         running = _Running(agreed, config, transport, link, queues)
-        for lane, each in enumerate(queues):
+        for each in queues:
             settings = SenderSettings(
                 name=agreed.name,
                 cluster_id=agreement.cluster_id,
-                lane=lane,
-                lanes=len(queues),
                 batch_size=min(config.batch_size, MAX_CHANGES),
                 max_delay_s=config.batch_max_delay_ms / 1000,
                 concurrency=config.max_concurrent_invocations,

@@ -56,15 +56,11 @@ _log: Final = logging.getLogger("grid.wan")
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """What the configuration says of a publisher, and where the sender is."""
+    """What the configuration says of a publisher, and whose changes are sent."""
 
     name: PublisherName
     cluster_id: bytes
     """Of the source."""
-    lane: int
-    """The number of the shard, from 0 on."""
-    lanes: int
-    """How many shards there are."""
     batch_size: int
     """Changes of a batch at most."""
     max_delay_s: float
@@ -119,7 +115,6 @@ class Sender:
         self._failures = 0
         self._blocked_until: dict[str, float] = {}
         self._turn = 0
-        self._number = 0
         self._held_since_s: float | None = None
         """Since when changes wait while a batch is under way."""
         self._acknowledged_s = -ACKNOWLEDGING_S
@@ -196,7 +191,6 @@ class Sender:
         outgoing = await self._gather(queues, welcome)
         if outgoing is None:
             return False
-        self._number += 1
         flight = asyncio.create_task(self._fly(outgoing))
         self._flights.add(flight)
         flight.add_done_callback(self._land)
@@ -285,8 +279,7 @@ class Sender:
 
     def _header(self, welcome: Welcome) -> BatchHeader:
         settings = self._settings
-        ends = settings.cluster_id, welcome.cluster_id
-        return BatchHeader(*ends, settings.name, settings.lane, settings.lanes, self._number + 1, 0)
+        return BatchHeader(settings.cluster_id, welcome.cluster_id, settings.name)
 
     async def _fly(self, outgoing: _Outgoing) -> None:
         """Carry one batch there, and note what became of it."""

@@ -12,7 +12,7 @@ SOURCE: Final = bytes(range(16))
 TARGET: Final = bytes(range(16, 32))
 OTHER: Final = bytes(range(32, 48))
 NAME: Final = PublisherName("london-rep", "london")
-HEADER: Final = BatchHeader(SOURCE, TARGET, NAME, 0, 1, 1, 0)
+HEADER: Final = BatchHeader(SOURCE, TARGET, NAME)
 LATEST: Final = MergePolicy.LATEST_UPDATE
 
 

@@ -208,9 +208,7 @@ async def source(
     queues, target, figures = FakeQueues(), target or FakeTarget(), PublisherFigures()
     endpoints = Endpoints(ENDPOINTS, loop.time, 10.0, 100, resolve)
     link = Link(LinkParts(target, endpoints, hello, figures))
-    settings = SenderSettings(
-        NAME, SOURCE, 0, 1, batch_size, max_delay_s, concurrency, compresses=True
-    )
+    settings = SenderSettings(NAME, SOURCE, batch_size, max_delay_s, concurrency, compresses=True)
     sender = Sender(settings, queues, link, figures, loop.time, _compress)
     running = asyncio.create_task(sender.run())
     try:
