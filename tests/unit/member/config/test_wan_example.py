@@ -10,6 +10,13 @@ from typing import Final
 from grid_member.config import parse_config
 
 EXAMPLE: Final = Path(__file__).parents[4] / "examples" / "wan"
+STAND_IN: Final = """#!/bin/sh
+test -f "$2" && echo "$1 $2" >> started
+case "$2" in *london*) exec sleep 600 ;; esac
+until grep -q london started; do sleep 0.1; done
+exit 3
+"""
+"""Stands for the member: one goes on, the other one ends with 3 once both were started."""
 
 
 def test_the_members_name_each_other() -> None:
@@ -27,18 +34,20 @@ def test_the_members_name_each_other() -> None:
         assert publisher.identity in (listener.users or ())
 
 
-def test_the_program_may_have_a_relative_path(tmp_path: Path) -> None:
+def test_a_member_that_ends_ends_the_other_one(tmp_path: Path) -> None:
+    """The program has a relative path, as `GRID_MEMBER=.venv/bin/grid-member` has."""
     member = tmp_path / "member"
-    member.write_text('#!/bin/sh\ntest -f "$2" && echo "$1 $2"\n', encoding="utf-8")
+    member.write_text(STAND_IN, encoding="utf-8")
     member.chmod(0o755)
     done = subprocess.run(
         [EXAMPLE / "start"],
         cwd=tmp_path,
         env=os.environ | {"GRID_MEMBER": "./member"},
-        stdout=subprocess.PIPE,
-        check=True,
+        check=False,
         timeout=60,
     )
-    assert sorted(done.stdout.decode().splitlines()) == [
+    assert done.returncode == 3
+    started = (tmp_path / "started").read_text(encoding="utf-8")
+    assert sorted(started.splitlines()) == [
         f"--config {EXAMPLE}/{name}.yaml" for name in ("london", "tokyo")
     ]
