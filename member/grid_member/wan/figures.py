@@ -53,7 +53,7 @@ class WanFigures:
     """Returns how many removed keys are remembered."""
 
     def publisher(self, name: PublisherName) -> PublisherFigures:
-        """Return the figures of a publisher; those beyond the bound are kept by nobody."""
+        """Return the figures of a publisher; those beyond the bound are new at each call."""
         found = self.publishers.get(name)
         if found is None:
             found = PublisherFigures()

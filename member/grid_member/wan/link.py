@@ -30,7 +30,7 @@ CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
 JSON: Final = "application/json"
 NO_ADDRESS: Final = "none of the endpoints has an address"
 FAILURE_REST_S: Final = 1.0
-"""After an error that nobody expected."""
+"""After an unexpected error."""
 MIN_WAIT_S: Final = 0.05
 """Between two looks for an address that may be used."""
 _log: Final = logging.getLogger("grid.wan")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.endpoints import Endpoints
 from grid_member.wan.link import Link, LinkParts
@@ -133,10 +134,8 @@ class _Running:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def stop(self) -> None:
-        for task in self.tasks:
-            task.cancel()
         self.link.close()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await end_tasks(*self.tasks)
         await self.transport.close()
 
 
@@ -157,9 +156,7 @@ class Replication:
 
     async def stop(self) -> None:
         """Send no more. What is queued stays so."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_tasks(self._task)
         for running in self._publishers.values():
             await running.stop()
         self._publishers.clear()
@@ -248,7 +245,7 @@ class Replication:
 
 
 async def _keep(sender: Sender) -> None:
-    """Run a sender, and again after an error that nobody expected."""
+    """Run a sender, and again after an unexpected error."""
     while True:
         try:
             await sender.run()

@@ -16,6 +16,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.telemetry.logs import event
 from grid_member.wan.answers import REASONS, MapAnswer, reason_of
 from grid_member.wan.pacing import SLICE, Pacer
@@ -154,12 +155,7 @@ class Sender:
         await asyncio.sleep(min(MAX_REST_S, rest_s))
 
     async def _end(self) -> None:
-        under_way = [*self._flights]
-        if self._acknowledging is not None:
-            under_way.append(self._acknowledging)
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await end_tasks(*self._flights, self._acknowledging)
 
     async def _wait(self) -> None:
         """Wait for something new, or for the moment when something is due."""

@@ -323,7 +323,7 @@ class Wan:
     def purge(self, operation: WanPurge, member: bytes, place: int, now_ms: int) -> None:
         """Forget tombstones, and the map's part when it has held nothing for their retention.
 
-        Clients choose names of maps: a part that stayed for ever would fill the memory.
+        Clients choose names of maps: a part that stayed would fill the memory.
         """
         name, through, waited_for = operation
         found = self._registry.maps.get(name)

@@ -2,8 +2,8 @@
 
     not let in ──▶ 401, on every path        let in: /grid/wan/hello, /grid/wan/1/changes; else 404
 
-Whoever is let in writes every configured map. A hello has an audit line; batches have none, as
-single entries have none on the REST listener.
+A client that is let in writes every configured map. A hello has an audit line; batches have none,
+as single entries have none on the REST listener.
 """
 
 from __future__ import annotations

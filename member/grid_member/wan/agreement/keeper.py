@@ -197,7 +197,7 @@ class WanKeeper:
     async def _forget_departed(self) -> None:
         """Forget members that left for good; the oldest member does it.
 
-        What they took in is sent, or waits, as for members that nobody told anything.
+        What they took in is sent, or waits, as for a member without calls that change its state.
         """
         listed = set(self.member_uuids)
         if self._membership is not None:
@@ -208,7 +208,7 @@ class WanKeeper:
         if not departed or self._place():
             return
         told = [partial(self.shards.propose, each) for each in self._initial_states(departed)]
-        # Else a shard that was not told would let the queue of such a member wait for ever.
+        # Else a shard that was not told would let the queue of such a member wait without end.
         if not any(await carry_out(*told)):
             await self._carry_out(*self.stored.departed_puts(departed))
 

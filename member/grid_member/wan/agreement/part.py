@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
+from grid_member.engine.io.ending import end_tasks
 from grid_member.wan.agreement.calls import WanCalls, is_addition
 from grid_member.wan.agreement.keeper import WanKeeper
 from grid_member.wan.agreement.shards import WanShards
@@ -51,11 +51,7 @@ class WanReplication:
 
     async def close(self) -> None:
         """Keep it no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_tasks(self._task)
 
 
 def make_wan(
