@@ -13,7 +13,6 @@ from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.wan import WanSide
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION
 from grid_member.security.tls import keep_fresh
 from grid_member.security.tls_client import ClientTls
 from grid_member.telemetry.logs import event
@@ -37,7 +36,6 @@ DRAIN_S: Final = 5.0
 SHRINKING_S: Final = 1.0
 """How long it waits while no queue becomes shorter."""
 LOOK_S: Final = 0.02
-_UNJOINED: Final = "0.0"
 _log: Final = logging.getLogger("grid.wan")
 
 
@@ -170,13 +168,10 @@ def _receiver_settings(member: Member) -> ReceiverSettings:
 
 
 def _version_problem(member: Member) -> str | None:
-    version = member.cluster_version
-    if version == _UNJOINED:
+    kept = member.management.wan
+    if not member.joined or not isinstance(kept, WanReplication):
         return None  # the receiver says that the member is not ready
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if (major, minor) >= WAN_CLUSTER_VERSION:
-        return None
-    return f"the cluster version is {version}: WAN replication needs 0.2"
+    return kept.calls.keeper.version_problem
 
 
 def _published_to(member: Member, cluster_name: str) -> tuple[str, ...]:
