@@ -74,7 +74,8 @@ def status(*publishers: str) -> Want:
         for each in publishers
     )
     return matching(
-        rf'\{{"status":"success","replications":\[\{{"name":"r","publishers":\[{listed}\]\}}\]\}}'
+        rf'\{{"status":"success","replications":\[\{{"name":"r","publishers":\[{listed}\]\}}\],'
+        r'"sources":\[\]\}'
     )
 
 
