@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 SLICE: Final = 200
-"""Changes that are encoded, or merged, in one turn of the loop."""
+"""Changes that are merged in one turn of the loop."""
+READ_SLICE: Final = 500
+"""Changes that are read from a queue and encoded in one turn, which costs less."""
 BUSY_TURN_S: Final = 0.0005
 """A turn of the loop that takes longer has requests in it."""
 PAUSES: Final = 3

@@ -32,8 +32,6 @@ class Part:
     queue: QueueName
     last_place: int
     """As of `QueuedChange.place`."""
-    count: int
-    """How many changes."""
     arrived: bool = False
     """Whether the target has it."""
 
@@ -47,8 +45,6 @@ class _Progress:
     confirmed: int = 0
     """All up to this place are out of the queue."""
     parts: deque[Part] = field(default_factory=deque)
-    under_way: int = 0
-    """Changes in the parts."""
 
 
 class Places:
@@ -62,18 +58,12 @@ class Places:
         found = self._queues.get(queue)
         return 0 if found is None else found.read
 
-    def under_way(self, queue: QueueName) -> int:
-        """Return how many changes of the queue were read and are not acknowledged."""
-        found = self._queues.get(queue)
-        return 0 if found is None else found.under_way
-
-    def send(self, queue: QueueName, last_place: int, count: int) -> Part:
+    def send(self, queue: QueueName, last_place: int) -> Part:
         """Note that the queue was read up to a place, and is on its way."""
         progress = self._queues.setdefault(queue, _Progress())
-        part = Part(queue, last_place, count)
+        part = Part(queue, last_place)
         progress.read = last_place
         progress.parts.append(part)
-        progress.under_way += count
         return part
 
     def note_arrival(self, part: Part) -> None:
@@ -83,9 +73,7 @@ class Places:
             return
         part.arrived = True
         while progress.parts and progress.parts[0].arrived:
-            done = progress.parts.popleft()
-            progress.arrived = done.last_place
-            progress.under_way -= done.count
+            progress.arrived = progress.parts.popleft().last_place
 
     def rewind(self, queue: QueueName) -> None:
         """Have all be read again that is not known to have arrived.
@@ -96,7 +84,6 @@ class Places:
         if progress is None:
             return
         progress.parts.clear()
-        progress.under_way = 0
         progress.read = progress.arrived
 
     def rewind_map(self, map_name: str) -> None:

@@ -44,6 +44,9 @@ class Queues(Protocol):
     ) -> list[QueuedChange]:
         """Return the changes after a place, in order; one at least if there is any."""
 
+    def unread(self, queue: QueueName, after_place: int, most: int) -> int:
+        """Count the changes after a place, up to so many."""
+
     def policy(self, map_name: str) -> MergePolicy:
         """Return how the target is to merge changes of a map."""
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from grid_member.engine.state.operations import made
 from grid_member.engine.wan.agreement import MergePolicy, PublisherName
@@ -24,8 +25,9 @@ from grid_member.engine.wan.changes import CLUSTER_ID_BYTES, MAX_PASSED, Change,
 from grid_member.engine.wan.stamps import STAMP_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+T = TypeVar("T")
 CONTENT_TYPE: Final = "application/x-grid-wan"
 PROTOCOL: Final = 1
 MAX_CHANGES: Final = 10_000
@@ -48,6 +50,8 @@ _LENGTH: Final = struct.Struct(">H")
 _COUNTS: Final = struct.Struct(">HHHH")
 _CHANGE: Final = struct.Struct(">BHHHHIQ")
 """Kind, map, content type and passed clusters (0 is none), bytes of key and value, stamp."""
+CHANGE_BYTES: Final = _CHANGE.size
+"""Of a change, beside key and value."""
 _ENDS: Final = struct.Struct(">QQ")
 _HAS_ENDS: Final = 0x80
 _PLAIN_PUT: Final = int(ChangeKind.PUT)
@@ -114,30 +118,65 @@ class BatchWriter:
 
     def add(self, change: Change, policy: MergePolicy) -> None:
         """Append a change; the first of a map says with which policy it is merged."""
-        name, kind, key, stamp, value, content_type, deadline_ms, idle_ms, passed = change
-        place = self._maps.get(name)
+        self.extend((change,), policy)
+
+    def extend(self, changes: Sequence[Change], policy: MergePolicy) -> None:
+        """Append changes of one map, of which there is one at least.
+
+        It goes by columns, in calls that take all changes at once: a source at its limit spends
+        much of its time here.
+        """
+        columns = zip(*changes, strict=True)
+        names, kinds, keys, stamps, values, types, deadlines, idle_times, passed = columns
+        place = self._maps.get(names[0])
         if place is None:
-            place = self._maps[name] = len(self._maps)
+            place = self._maps[names[0]] = len(self._maps)
             self._policies.append(policy)
-            self.size_bytes += len(_text(name)) + 1
-        type_place = self._types.get(content_type)
-        if type_place is None:
-            type_place = self._types[content_type] = len(self._types)
-            self.size_bytes += len(_text(content_type or ""))
-        passed_place = self._passed.get(passed)
-        if passed_place is None:
-            passed_place = self._passed[passed] = len(self._passed)
-            self.size_bytes += len(passed) * CLUSTER_ID_BYTES + 1
-        key_bytes = key.encode() if key.isascii() else key.encode(_UTF_8, _ANY_STR)
-        code: int = kind
-        if deadline_ms or idle_ms:
-            code |= _HAS_ENDS
-            self._ends.append(_ENDS.pack(deadline_ms, idle_ms))
-        places = place, type_place, passed_place
-        self._heads.append(_CHANGE.pack(code, *places, len(key_bytes), len(value), stamp))
-        self._keys.append(key_bytes)
-        self._values.append(value)
-        self.size_bytes += _CHANGE.size + len(key_bytes) + len(value)
+            self.size_bytes += len(_text(names[0])) + 1
+        codes: Iterable[int] = kinds
+        if any(deadlines) or any(idle_times):
+            codes = self._with_ends(kinds, deadlines, idle_times)
+        if all(map(str.isascii, keys)):
+            key_bytes = [*map(str.encode, keys)]
+        else:
+            key_bytes = [key.encode(_UTF_8, _ANY_STR) for key in keys]
+        self._heads += map(
+            _CHANGE.pack,
+            codes,
+            repeat(place),
+            self._type_places(types),
+            self._passed_places(passed),
+            map(len, key_bytes),
+            map(len, values),
+            stamps,
+        )
+        self._keys += key_bytes
+        self._values += values
+        size_bytes = sum(map(len, key_bytes)) + sum(map(len, values))
+        self.size_bytes += _CHANGE.size * len(changes) + size_bytes
+
+    def _type_places(self, types: Sequence[str | None]) -> Iterable[int]:
+        places, new = _places(types, self._types)
+        self.size_bytes += sum(len(_text(each or "")) for each in new)
+        return places
+
+    def _passed_places(self, passed: Sequence[tuple[bytes, ...]]) -> Iterable[int]:
+        places, new = _places(passed, self._passed)
+        self.size_bytes += sum(len(each) * CLUSTER_ID_BYTES + 1 for each in new)
+        return places
+
+    def _with_ends(
+        self, kinds: Sequence[int], deadlines: Sequence[int], idle_times: Sequence[int]
+    ) -> list[int]:
+        """Append the ends that there are; return the kinds as they are written."""
+        codes: list[int] = []
+        for kind, *ends in zip(kinds, deadlines, idle_times, strict=True):
+            if any(ends):
+                self._ends.append(_ENDS.pack(*ends))
+                codes.append(kind | _HAS_ENDS)
+            else:
+                codes.append(kind)
+        return codes
 
     def body(self) -> bytes:
         """Return the body of all that was added."""
@@ -154,6 +193,17 @@ class BatchWriter:
         for ids in passed:
             pieces += (bytes((len(ids),)), *ids)
         return b"".join([*pieces, *self._heads, *self._ends, *self._keys, *self._values])
+
+
+def _places(column: Sequence[T], table: dict[T, int]) -> tuple[Iterable[int], list[T]]:
+    """Return the place of each of these in a table, and those that were appended to it."""
+    different = dict.fromkeys(column)
+    new = [each for each in different if each not in table]
+    for each in new:
+        table[each] = len(table)
+    if len(different) == 1:
+        return repeat(table[column[0]]), new
+    return map(table.__getitem__, column), new
 
 
 def _text(text: str) -> bytes:

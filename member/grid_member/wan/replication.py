@@ -50,6 +50,11 @@ class ShardQueues(Protocol):
     ) -> list[QueuedChange]:
         """Return up to so many changes of a queue, and about so many bytes, behind a place."""
 
+    def unread(
+        self, publisher: PublisherName, queue: tuple[str, bytes], after: int, most: int
+    ) -> int:
+        """Count the changes of a queue behind a place, up to so many."""
+
     def policy(self, name: str) -> MergePolicy:
         """Return the merge policy of a map."""
 
@@ -109,6 +114,9 @@ class _Queues:
         self, queue: QueueName, after_place: int, limit: int, max_bytes: int
     ) -> list[QueuedChange]:
         return self.shard.read(self.publisher, queue, after_place, limit, max_bytes)
+
+    def unread(self, queue: QueueName, after_place: int, most: int) -> int:
+        return self.shard.unread(self.publisher, queue, after_place, most)
 
     def policy(self, map_name: str) -> MergePolicy:
         return self.shard.policy(map_name)

@@ -142,6 +142,12 @@ class WanShard:
         now_ms = max(self._clock(), state.timestamp_ms)
         return state.wan.read_queue(publisher, *queue, after, limit, most, now_ms)
 
+    def unread(
+        self, publisher: PublisherName, queue: tuple[str, bytes], after: int, most: int
+    ) -> int:
+        """Count the changes of a queue behind a place, up to so many."""
+        return self._shard.state.wan.unread(publisher, *queue, after, most)
+
     def policy(self, name: str) -> MergePolicy:
         """Return the merge policy of a map."""
         found = self._shard.state.wan.maps.get(name)

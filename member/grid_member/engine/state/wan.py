@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
+from grid_member.engine.state.operations import made
 from grid_member.engine.state.snapshot import (
     ForgottenPart,
     Idleness,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         WanMerge,
         WanPurge,
     )
+    from grid_member.engine.state.stored import StoredEntry
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.engine.wan.map_wan import MapWan
     from grid_member.engine.wan.merging import Known
@@ -144,6 +146,14 @@ class Wan:
             if found.overdue(through) or (name not in used and found.is_spent(through))
         ]
 
+    def unread(
+        self, publisher: PublisherName, map_name: str, member: bytes, after_place: int, most: int
+    ) -> int:
+        """Count what waits in a member's queue behind a place, up to so many."""
+        found = self._registry.maps.get(map_name)
+        queue = None if found is None else found.queues.get(publisher)
+        return 0 if queue is None else queue.count_after(member, after_place, most)
+
     def read_queue(
         self,
         publisher: PublisherName,
@@ -172,6 +182,9 @@ class Wan:
         changes: list[QueuedChange] = []
         size_bytes = 0
         clear_place = queue.clear_place if queue.clear_member == member else 0
+        of_map = self._maps.by_name.get(map_name)
+        plain = of_map.entries if of_map is not None and of_map.plain else {}
+        own, passed = self._passed_here(()), found.passed
         for key, place in queue.after(member, after_place):
             if len(changes) >= limit or (changes and size_bytes >= max_bytes):
                 return changes
@@ -180,10 +193,15 @@ class Wan:
                 clear_place = 0
                 if len(changes) >= limit:
                     return changes
-            change = self.change(map_name, key, now_ms)
+            stored = plain.get(key)
+            change: Change | None
+            if stored is None or key in passed:
+                change = self.change(map_name, key, now_ms)
+            else:
+                change = _plain_put(map_name, key, found.stamp(key), stored, own)
             if change is not None:
                 size_bytes += len(key) + len(change.value)
-                changes.append(QueuedChange(place, change))
+                changes.append(made(QueuedChange, (place, change)))
         if clear_place > after_place and len(changes) < limit:
             changes.append(QueuedChange(clear_place, self.clear_change(map_name)))
         return changes
@@ -442,6 +460,14 @@ class Wan:
         target = self._registry.targets.get(publisher)
         gapped = {} if target is None else target.gapped
         return {name for name, queue in gapped.items() if queue.gaps & gap}
+
+
+def _plain_put(
+    name: str, key: str, stamp: int, stored: StoredEntry, passed: tuple[bytes, ...]
+) -> Change:
+    """Return the put of an entry that has no end, as most have, with few look-ups."""
+    value, content_type = (stored, None) if isinstance(stored, bytes) else stored
+    return made(Change, (name, ChangeKind.PUT, key, stamp, value, content_type, 0, 0, passed))
 
 
 def _cleared(found: MapWan, policy: MergePolicy) -> int:

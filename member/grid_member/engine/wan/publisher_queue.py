@@ -27,6 +27,7 @@ NEEDS_COMPARE: Final = 2
 """A gap: a queue was full. Nothing is queued until a compare begins."""
 COMPARING: Final = 4
 """A gap: a sync or compare is under way, which closes the gaps there were when it began."""
+_NO_KEYS: Final[dict[str, int]] = {}
 _STOPPED: Final = PublisherState.STOPPED
 
 
@@ -263,6 +264,16 @@ class PublisherQueue:
         if self.clear_member:
             found.add(self.clear_member)
         return sorted(found)
+
+    def count_after(self, member: bytes, place: int, most: int) -> int:
+        """Count what waits in the member's queue behind a place, up to so many."""
+        count = int(self.clear_member == member and self.clear_place > place)
+        # From the end: what was read is at the begin, and may be much.
+        for at in reversed(self.by_member.get(member, _NO_KEYS).values()):
+            if at <= place or count >= most:
+                break
+            count += 1
+        return count
 
     def after(self, member: bytes, place: int) -> Iterator[tuple[str, int]]:
         """Yield keys and places of what waits in the member's queue behind a place, in order."""

@@ -503,6 +503,7 @@ def test_a_replica_that_starts_anew_at_every_record_is_equal(
         for name, found in whole.wan.maps.items():
             of_map = whole.maps.by_name.get(name)
             check_map(name, found, set() if of_map is None else set(of_map.entries))
+            check_reads(whole, name, now_ms)
 
 
 def check_map(name: str, found: MapWan, entries: set[str]) -> None:
@@ -518,3 +519,17 @@ def check_map(name: str, found: MapWan, entries: set[str]) -> None:
         assert (queue.target.gapped.get(name) is queue) == bool(queue.gaps)
         for keys in queue.by_member.values():
             assert list(keys.values()) == sorted({*keys.values()})
+
+
+def check_reads(state: State, name: str, now_ms: int) -> None:
+    """Hold what is read of a queue at once against what is known of each key."""
+    for member in (A, B):
+        found = state.wan.read_queue(LONDON, name, member, 0, 99, 1 << 20, now_ms)
+        for _, each in found:
+            if each.kind is not ChangeKind.CLEAR:
+                assert each == state.wan.change(name, each.key, now_ms)
+        places = [queued.place for queued in found]
+        for after in (0, *places):
+            unread = sum(place > after for place in places)
+            counts = [state.wan.unread(LONDON, name, member, after, most) for most in (1, 99)]
+            assert counts == [min(unread, 1), unread]

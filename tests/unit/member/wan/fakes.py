@@ -74,6 +74,10 @@ class FakeQueues:
             found.append(queued)
         return found
 
+    def unread(self, queue: QueueName, after_place: int, most: int) -> int:
+        found = [one for one in self.queues[queue].values() if one.place > after_place]
+        return min(most, len(found))
+
     def policy(self, map_name: str) -> MergePolicy:
         return self.policies.get(map_name, MergePolicy.LATEST_UPDATE)
 

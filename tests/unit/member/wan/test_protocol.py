@@ -219,3 +219,15 @@ def test_tables_are_no_longer_than_the_batch() -> None:
 def test_the_bytes_of_version_1_are_read_for_ever() -> None:
     assert read_batch(bytes.fromhex(WRITTEN), MAX_BYTES).changes == list(SOME)
     assert seal(body(*SOME)).hex() == WRITTEN
+
+
+def test_changes_that_are_added_at_once_are_written_as_one_by_one() -> None:
+    at_once, one_by_one = BatchWriter(HEADER), BatchWriter(HEADER)
+    for name in ("orders", "people"):
+        changes = [change for change in SOME if change.name == name]
+        assert len(changes) == 3
+        at_once.extend(changes, LATEST)
+        for change in changes:
+            one_by_one.add(change, LATEST)
+    assert at_once.body() == one_by_one.body()
+    assert at_once.size_bytes == one_by_one.size_bytes

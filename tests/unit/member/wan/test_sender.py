@@ -62,6 +62,38 @@ def test_a_full_batch_goes_beside_others_and_a_part_waits() -> None:
     play(scene())
 
 
+async def trickle(running: Source, count: int) -> None:
+    """Add a change each millisecond."""
+    for change in puts(count):
+        running.add([change])
+        await asyncio.sleep(0.001)
+
+
+def test_what_waits_for_its_acknowledgement_makes_no_batch_full() -> None:
+    async def scene() -> None:
+        target = FakeTarget(delay_s=0.02)
+        async with source(target, batch_size=50, concurrency=8, max_delay_s=60) as running:
+            await running.until(lambda: running.figures.connected)
+            await trickle(running, 500)
+            await running.until_empty()
+            assert target.most_at_once == 1, "some 20 changes came while a batch was under way"
+
+    play(scene())
+
+
+def test_changes_of_a_moment_share_a_batch_though_the_target_answers_at_once() -> None:
+    async def scene() -> None:
+        target = FakeTarget(delay_s=0.001)
+        async with source(target) as running:
+            await running.until(lambda: running.figures.connected)
+            await trickle(running, 500)
+            await running.until_empty()
+            assert len(target.batches) < 100
+            assert max(sizes(target)) < 50
+
+    play(scene())
+
+
 def test_a_part_waits_no_longer_than_the_longest_delay() -> None:
     async def scene() -> None:
         target = FakeTarget(delay_s=30)

@@ -84,7 +84,6 @@ def the_sender_skips_what_was_under_way(patch: pytest.MonkeyPatch) -> None:
         progress = found._queues.get(queue)
         if progress is not None:
             progress.parts.clear()
-            progress.under_way = 0
 
     patch.setattr(Places, "rewind", rewind)
 
@@ -97,7 +96,6 @@ def the_sender_acknowledges_beyond_a_gap(patch: pytest.MonkeyPatch) -> None:
         if progress is not None and part in progress.parts:
             progress.parts.remove(part)
             progress.arrived = max(progress.arrived, part.last_place)
-            progress.under_way -= part.count
 
     patch.setattr(Places, "note_arrival", note_arrival)
 
