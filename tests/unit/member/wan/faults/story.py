@@ -62,7 +62,7 @@ class Notes:
 
     def note(self, name: str, key: str, known: Known) -> None:
         former = self.least.get((name, key))
-        if former is None or known.stamp > former.stamp:
+        if former is None or _order(known) > _order(former):
             self.least[name, key] = known
 
     def problems(self, cluster: Cluster) -> Iterator[str]:
@@ -72,12 +72,16 @@ class Notes:
             where = f"{cluster.name}: {name}/{key} is {found}"
             if found.stamp < least.stamp:
                 yield f"{where}, older than {least}, which was answered"
-            elif found.stamp == least.stamp and found.value != least.value:
-                # An entry that ended is the removal of its stamp.
-                if name != SHORT_MAP or found.value is not None:
-                    yield f"{where}, not {least}, which was answered"
+            elif name != SHORT_MAP and _order(found) < _order(least):
+                # In the other map the end counts first, which clients do not know.
+                yield f"{where}, though {least} was answered, which counts at equal stamps"
             elif found.value not in self.begun[name, key]:
                 yield f"{where}, which no client wrote"
+
+
+def _order(known: Known) -> tuple[int, bool, bytes]:
+    """Order changes: the later stamp counts, at equal ones a removal, then the greater value."""
+    return known.stamp, known.value is None, known.value or b""
 
 
 class Story:
