@@ -36,6 +36,7 @@ from bench.parts import (
     shapes,
     start,
     timer_slack,
+    wan,
     workers,
 )
 from bench.processes import ROOT, BenchError, raise_open_files
@@ -67,6 +68,7 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "cluster-start": cluster_start.forming,
     "cluster-million": cluster_start.million,
     "replaced": replaced.measured,
+    "wan": wan.measured,
 }
 _SPARE_FILES: Final = 1000
 """Of the open files of this process, for all but the connections of a crowd."""

@@ -146,6 +146,11 @@ def absolute_at_most(name: str, measured: float, bar: float, unit: str) -> Verdi
     return Verdict(name, measured, bar, False, "met" if measured <= bar else "NOT MET", unit)
 
 
+def absolute_at_least(name: str, measured: float, bar: float, unit: str) -> Verdict:
+    """Hold a figure of this machine against a bar from below."""
+    return Verdict(name, measured, bar, True, "met" if measured >= bar else "NOT MET", unit)
+
+
 def _rates(over: Figure, under: Figure) -> str:
     """Say what a load generator at its limit does to a ratio of rates."""
     if over.limited and under.limited:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench.figures import (
+    absolute_at_least,
     absolute_at_most,
     alternate,
     at_least,
@@ -86,6 +87,11 @@ def test_p99_is_held_against_its_bar(p99_ms: float, outcome: str) -> None:
 @pytest.mark.parametrize(("measured", "outcome"), [(0.5, "met"), (0.51, "NOT MET")])
 def test_an_absolute_figure_is_held_against_its_bar(measured: float, outcome: str) -> None:
     assert absolute_at_most("start", measured, 0.5, "s").outcome == outcome
+
+
+@pytest.mark.parametrize(("measured", "outcome"), [(0.5, "met"), (0.49, "NOT MET")])
+def test_an_absolute_figure_is_held_against_a_bar_below_it(measured: float, outcome: str) -> None:
+    assert absolute_at_least("share", measured, 0.5, "x").outcome == outcome
 
 
 @pytest.mark.parametrize("which", [0, 1])
