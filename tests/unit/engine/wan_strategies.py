@@ -145,6 +145,6 @@ SMALL_WAN_OPERATIONS: list[st.SearchStrategy[Operation]] = [
     st.builds(WanAcknowledge, _SMALL_PUBLISHERS, _ACKNOWLEDGED),
     st.builds(WanMemberState, _SMALL_PUBLISHERS, _MEMBERS, STATES),
     st.builds(WanDropQueue, _SMALL_PUBLISHERS, _MEMBERS),
-    st.builds(WanCompare, _SMALL_PUBLISHERS, _NAMES, st.booleans()),
+    st.builds(WanCompare, _SMALL_PUBLISHERS, _NAMES, _SMALL_IDS, st.booleans()),
     st.builds(WanPurge, _NAMES, _STAMPS, st.booleans()),
 ]

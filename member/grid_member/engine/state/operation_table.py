@@ -320,7 +320,8 @@ OPERATIONS: Final = OperationTable(
         WanDropQueue, 0x54, (PUBLISHER, BLOB), lambda state: state.wan.drop_queue, Scope.DATA,
     ),
     OperationSpec(
-        WanCompare, 0x55, (PUBLISHER, TEXT, TRUTH), lambda state: state.wan.compare, Scope.DATA,
+        WanCompare, 0x55, (PUBLISHER, TEXT, BLOB, TRUTH), lambda state: state.wan.compare,
+        Scope.DATA,
     ),
     OperationSpec(
         WanPurge, 0x56, (TEXT, NUMBER, TRUTH), lambda state: state.wan.purge, Scope.DATA,

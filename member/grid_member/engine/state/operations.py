@@ -228,10 +228,16 @@ class WanDropQueue(NamedTuple):
 
 
 class WanCompare(NamedTuple):
-    """Note that a compare or sync of a map begins, from which on changes are queued, or ends."""
+    """Note that a compare or sync of a map begins, from which on changes are queued, or ends.
+
+    An end counts only for the job that began last: it closes no gap of which a later job takes
+    care. A job that begins twice has begun once.
+    """
 
     publisher: PublisherName
     name: str
+    job: bytes
+    """The UUID of the job, 16 bytes."""
     begin: bool
 
 

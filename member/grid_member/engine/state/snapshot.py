@@ -123,8 +123,9 @@ class ItemPart(NamedTuple):
 
 StateMark: TypeAlias = tuple["PublisherName", bytes, "PublisherState"]
 """A publisher, a member, and the state that was set."""
-QueueMark: TypeAlias = tuple["PublisherName", bytes, int, int]
-"""A publisher, the member and place of a clear that waits, 0 for none, and the map's gaps."""
+QueueMark: TypeAlias = tuple["PublisherName", bytes, int, int, bytes]
+"""A publisher, the member and place of a clear that waits, 0 for none, the map's gaps, and the job
+that takes care of those there were when it began, empty without one."""
 
 
 class WanPart(NamedTuple):

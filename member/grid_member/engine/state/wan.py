@@ -289,10 +289,11 @@ class Wan:
             for queue in found.queues.values():
                 # Of a merged snapshot: another shard knew of the publisher already.
                 queue.set_gaps(NEEDS_SYNC)
-            for publisher, member, place, gaps in part.queues:
+            for publisher, member, place, gaps, job in part.queues:
                 queue = found.queues[publisher]
                 queue.set_clear(member, place)
                 queue.set_gaps(gaps)
+                queue.job = job
 
     # Applying: operation, member, place, now_ms
 
@@ -336,7 +337,7 @@ class Wan:
         found = self._registry.maps.get(operation.name)
         queue = None if found is None else found.queues.get(operation.publisher)
         if queue is not None:
-            queue.compare(begin=operation.begin)
+            queue.compare(operation.job, begin=operation.begin)
 
     def purge(self, operation: WanPurge, member: bytes, place: int, now_ms: int) -> None:
         """Forget tombstones, and the map's part when it has held nothing for their retention.
@@ -477,7 +478,7 @@ def _cleared(found: MapWan, policy: MergePolicy) -> int:
 
 def _copy(name: str, found: MapWan) -> WanMapSnapshot:
     marks = tuple(
-        (publisher, queue.clear_member, queue.clear_place, queue.gaps)
+        (publisher, queue.clear_member, queue.clear_place, queue.gaps, queue.job)
         for publisher, queue in found.queues.items()
     )
     return WanMapSnapshot(

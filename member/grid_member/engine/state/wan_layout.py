@@ -243,18 +243,22 @@ def _read_states(reader: Reader) -> tuple[StateMark, ...]:
 
 def _put_queue_marks(marks: tuple[QueueMark, ...], pieces: list[bytes]) -> None:
     pieces.append(U32.pack(len(marks)))
-    for publisher, member, place, gaps in marks:
+    for publisher, member, place, gaps, job in marks:
         _put_publisher(publisher, pieces)
         put_blob(member, pieces)
         pieces.append(U64.pack(place))
         pieces.append(U8.pack(gaps))
+        put_blob(job, pieces)
 
 
 def _read_queue_marks(reader: Reader) -> tuple[QueueMark, ...]:
     count = reader.u32()
-    return tuple(
-        [(_read_publisher(reader), reader.blob(), reader.u64(), reader.u8()) for _ in range(count)]
-    )
+    return tuple([_read_queue_mark(reader) for _ in range(count)])
+
+
+def _read_queue_mark(reader: Reader) -> QueueMark:
+    publisher, member, place = _read_publisher(reader), reader.blob(), reader.u64()
+    return publisher, member, place, reader.u8(), reader.blob()
 
 
 TRUTH: Final = Field(_put_truth, _read_truth)

@@ -99,7 +99,16 @@ class Target:
 class PublisherQueue:
     """What waits of one map for one publisher."""
 
-    __slots__ = ("_shared", "by_member", "clear_member", "clear_place", "gaps", "name", "target")
+    __slots__ = (
+        "_shared",
+        "by_member",
+        "clear_member",
+        "clear_place",
+        "gaps",
+        "job",
+        "name",
+        "target",
+    )  # fmt: skip
 
     def __init__(self, name: str, target: Target, shared: Shared) -> None:
         """Make an empty queue.
@@ -121,6 +130,8 @@ class PublisherQueue:
         """The place of that clear in the log; 0 when no clear waits."""
         self.gaps = 0
         """Flags: `NEEDS_SYNC`, `NEEDS_COMPARE` and `COMPARING`, or 0; `set_gaps` changes them."""
+        self.job = b""
+        """The sync or compare that is under way; empty without one."""
 
     def has(self, key: str) -> bool:
         """Tell whether the key waits."""
@@ -246,9 +257,17 @@ class PublisherQueue:
         self.clear_member, self.clear_place = member, place
         self._note_waiting()
 
-    def compare(self, *, begin: bool) -> None:
-        """Hear that a compare or sync of the map begins, or that it has ended."""
-        self.set_gaps(COMPARING if begin else self.gaps & ~COMPARING)
+    def compare(self, job: bytes, *, begin: bool) -> None:
+        """Hear that a compare or sync of the map begins, or that it has ended.
+
+        One that is not told to have ended leaves its gap open until another one has ended.
+        """
+        if begin and self.job != job:
+            self.job = job
+            self.set_gaps(COMPARING)
+        elif not begin and self.job == job:
+            self.job = b""
+            self.set_gaps(self.gaps & ~COMPARING)
 
     def size(self, member: bytes) -> int:
         """Count the keys that wait in the member's queue; a clear counts as one."""

@@ -177,7 +177,9 @@ class Link:
         self.arrived: set[int] = set()
         self.number = 0
         self.job: int | None = None
-        """The batch of a compare that is under way."""
+        """The batch of the compare that is under way."""
+        self.jobs: set[int] = set()
+        """The batches of all compares: one that was given up may arrive nevertheless."""
 
     def send(self, step: int, limit: int, *, compares: bool) -> Iterator[tuple[int, bytes]]:
         """Yield a batch of each member's queue, or of a compare that begins."""
@@ -197,9 +199,10 @@ class Link:
                 yield self.number, self._batch([one.change for one in queued])
         unsynced = wan.unsynced(self.publisher) if compares else wan.comparing(self.publisher)
         if unsynced and self.job is None and self.runs_compares:
-            self.source.apply(MEMBERS[0], step, WanCompare(self.publisher, MAP, begin=True))
             self.number += 1
             self.job = self.number
+            self.jobs.add(self.job)
+            self.source.apply(MEMBERS[0], step, self._compare(self.number, begin=True))
             yield self.number, self._batch(self.source.changes(step))
 
     def _batch(self, changes: list[Change]) -> bytes:
@@ -219,9 +222,10 @@ class Link:
 
     def acknowledge(self, number: int, step: int) -> None:
         """Hear that the target has a batch."""
-        if number == self.job:
-            self.job = None
-            self.source.apply(MEMBERS[0], step, WanCompare(self.publisher, MAP, begin=False))
+        if number in self.jobs:
+            self.jobs.remove(number)
+            self.job = None if number == self.job else self.job
+            self.source.apply(MEMBERS[0], step, self._compare(number, begin=False))
             return
         self.arrived.add(number)
         for member, flights in self.flights.items():
@@ -231,6 +235,9 @@ class Link:
             if place:
                 places = ((MAP, member, place),)
                 self.source.apply(MEMBERS[1], step, WanAcknowledge(self.publisher, places))
+
+    def _compare(self, number: int, *, begin: bool) -> WanCompare:
+        return WanCompare(self.publisher, MAP, number.to_bytes(16, "big"), begin=begin)
 
     def _next_is_there(self, flights: list[Flight]) -> bool:
         if not self.gap_matters:

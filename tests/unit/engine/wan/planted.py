@@ -198,6 +198,16 @@ def a_compare_never_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Link, "runs_compares", False)
 
 
+def the_end_of_any_compare_counts(patch: pytest.MonkeyPatch) -> None:
+    """Close the gap when any compare has ended, also one from before the gap."""
+
+    def compare(found: PublisherQueue, job: bytes, *, begin: bool) -> None:
+        original(found, job if begin else found.job, begin=begin)
+
+    original = PublisherQueue.compare
+    patch.setattr(PublisherQueue, "compare", compare)
+
+
 def skew_is_unchecked(patch: pytest.MonkeyPatch) -> None:
     """Take a change of any time."""
     patch.setattr(state_wan, "last_stamp", lambda time_ms: FOREVER)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.wan.map_wan import MapWan
 
+JOB, LATER_JOB = b"1" * 16, b"2" * 16
 PUT_IF_ABSENT = MergePolicy.PUT_IF_ABSENT
 REFUSING = (publisher(when_full=WhenQueueFull.THROW_EXCEPTION),)
 
@@ -91,11 +92,33 @@ def check_tombstones_have_a_limit() -> None:
     assert list(found.tombstones)[-1] == "19"
 
 
+def check_the_end_of_an_older_compare_closes_no_younger_gap() -> None:
+    single = Single(agreement())
+    for key in "kln":
+        single.put(key)
+    single.apply(WanCompare(LONDON, "m", JOB, begin=True))
+    for key in "kln":
+        single.put(key)
+    assert single.state.wan.comparing(LONDON) == {"m"}, "the queue was full again"
+    single.apply(WanCompare(LONDON, "m", JOB, begin=True))
+    assert single.state.wan.comparing(LONDON) == {"m"}, "a job that goes on has not begun anew"
+    single.apply(WanCompare(LONDON, "m", LATER_JOB, begin=True))
+    assert single.state.wan.comparing(LONDON) == set()
+    single.apply(WanCompare(LONDON, "m", JOB, begin=False))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+    single.state = through_a_snapshot(single.state)
+    single.apply(WanCompare(LONDON, "m", JOB, begin=False))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
+    single.apply(WanCompare(LONDON, "m", LATER_JOB, begin=False))
+    assert single.state.wan.unsynced(LONDON) == set()
+
+
 CHECKS = {
     check_equal_stamps_change_nothing: planted.equal_stamps_count,
     check_a_change_that_was_here_is_dropped: planted.passed_clusters_are_ignored,
     check_a_clock_too_far_ahead_is_refused: planted.skew_is_unchecked,
     check_tombstones_have_a_limit: planted.limits_are_ignored,
+    check_the_end_of_an_older_compare_closes_no_younger_gap: planted.the_end_of_any_compare_counts,
 }
 
 
@@ -144,13 +167,22 @@ def test_a_full_queue_compares() -> None:
         assert single.put(key) is None
     assert single.state.wan.comparing(LONDON) == {"m"}
     assert single.state.wan.queue_sizes(LONDON) == {}
-    single.apply(WanCompare(LONDON, "m", begin=True))
+    single.apply(WanCompare(LONDON, "m", JOB, begin=True))
     assert single.state.wan.comparing(LONDON) == set()
     assert single.state.wan.unsynced(LONDON) == {"m"}
     single.put("k")
     assert single.queued() == [("k", ChangeKind.PUT)]
-    single.apply(WanCompare(LONDON, "m", begin=False))
+    single.apply(WanCompare(LONDON, "m", JOB, begin=False))
     assert single.state.wan.unsynced(LONDON) == set()
+
+
+def test_a_gap_that_opens_during_a_compare_stays_when_it_ends() -> None:
+    single = Single(agreement())
+    single.put("k")
+    single.apply(WanCompare(LONDON, "m", JOB, begin=True))
+    single.apply(WanDropQueue(LONDON, A))
+    single.apply(WanCompare(LONDON, "m", JOB, begin=False))
+    assert single.state.wan.unsynced(LONDON) == {"m"}
 
 
 def test_a_key_that_waits_fits_into_a_queue_that_became_smaller() -> None:
@@ -426,7 +458,7 @@ def test_shards_that_refer_a_map_differently_need_a_sync_when_merged() -> None:
         pytest.param(TombstonePart("x", "k", 1, ()), id="tombstone"),
         pytest.param(QueuedPart("x", LONDON, A, "k", 1), id="queued"),
         pytest.param(QueuedPart("m", PARIS, A, "k", 1), id="publisher"),
-        pytest.param(WanMapPart("m", 0, 0, (), 0, 0, False, ((PARIS, b"", 0, 0),)), id="mark"),
+        pytest.param(WanMapPart("m", 0, 0, (), 0, 0, False, ((PARIS, b"", 0, 0, b""),)), id="mark"),
         pytest.param(WanPart(1, None, ((PARIS, A, PublisherState.PAUSED),)), id="state"),
     ],
 )
