@@ -1,11 +1,12 @@
-"""Target: what another cluster sends, batches and hellos."""
+"""Target: what another cluster sends: batches, hellos, questions and answers."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from grid_member.wan.comparison import messages
 from grid_member.wan.hello import (
     HelloError,
     read_hello,
@@ -23,19 +24,31 @@ from grid_member.wan.protocol import (
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from grid_member.wan.protocol import Batch
 
 MAX_BODY_BYTES: Final = 64 << 10
 _CRC: Final = struct.Struct(">I")
+_COMPARISON: Final[tuple[tuple[bytes, Callable[[bytes], Any], Callable[[Any], bytes]], ...]] = (
+    (
+        messages.DIGESTS_QUESTION,
+        messages.read_digests_question,
+        messages.write_digests_question,
+    ),
+    (messages.KEYS_QUESTION, messages.read_keys_question, messages.write_keys_question),
+    (messages.DIGESTS_ANSWER, messages.read_digests_answer, messages.write_digests_answer),
+    (messages.KEYS_ANSWER, messages.read_keys_answer, messages.write_keys_answer),
+)
+"""Kind, reader and writer."""
 
 
 class WanTarget:
     """The first byte says what the rest is.
 
     0: a batch as it came; 1: one whose checksum is set right; 2: a body; 3: a deflated body;
-    4: a hello; 5: a welcome.
+    4: a hello; 5: a welcome; 6 and 7: the body of a question for digests, for keys; 8 and 9: those
+    of the answers.
     """
 
     name = "wan"
@@ -48,7 +61,9 @@ class WanTarget:
 
     def run(self, data: bytes) -> Hashable:
         """Read; what is accepted must mean the same when it is written and read again."""
-        kind, rest = (data[0] % 6 if data else 0), data[1:]
+        kind, rest = (data[0] % 10 if data else 0), data[1:]
+        if kind > 5:
+            return _comparison(*_COMPARISON[kind - 6], rest)
         if kind == 4:
             return _hello(rest)
         if kind == 5:
@@ -79,6 +94,20 @@ def _check(batch: Batch) -> None:
     # Names that no change has are not written.
     if again.changes != batch.changes or again.header != batch.header:
         raise FindingError("what was read is not what is read of it again")
+
+
+def _comparison(
+    kind: bytes, read: Callable[[bytes], Any], write: Callable[[Any], bytes], data: bytes
+) -> Hashable:
+    try:
+        found = read(seal(data, kind))
+    except ProtocolError as error:
+        return kind, str(error)
+    # Digests have no equality of their own; a code that is not known yet becomes a known one.
+    written = write(found)
+    if write(read(written)) != written:
+        raise FindingError("what was read is not what is read of it again")
+    return kind, min(len(written), 256)
 
 
 def _hello(data: bytes) -> Hashable:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from grid_member.config.model.member import User
     from grid_member.wan.endpoints import Address
 
-MAX_ANSWER_BYTES: Final = 256 << 10
+MAX_ANSWER_BYTES: Final = 8 << 20
+"""More than the largest answer of a target, a page of keys."""
+PIECE_BYTES: Final = 256 << 10
 CONNECT_S: Final = 10.0
 MAX_RETRY_AFTER_S: Final = 60.0
 MAX_SHOWN_CHARACTERS: Final = 200
@@ -99,7 +101,7 @@ class HttpTransport:
 
 async def _answer(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
-    async for piece in response.content.iter_chunked(MAX_ANSWER_BYTES):
+    async for piece in response.content.iter_chunked(PIECE_BYTES):
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             response.close()

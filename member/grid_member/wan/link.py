@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 HELLO_PATH: Final = "/grid/wan/hello"
 CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
+DIGESTS_PATH: Final = f"/grid/wan/{PROTOCOL}/digests"
+KEYS_PATH: Final = f"/grid/wan/{PROTOCOL}/keys"
 JSON: Final = "application/json"
 NO_ADDRESS: Final = "none of the endpoints has an address"
 FAILURE_REST_S: Final = 1.0
@@ -71,14 +73,21 @@ class Link:
             TargetError: it was not taken; unless the target only takes nothing now, the next
                 `welcome` is a new one.
         """
+        try:
+            return await self.ask(CHANGES_PATH, batch)
+        except OverloadedError as problem:
+            self._note_problem("the target takes nothing now", str(problem))
+            raise
+
+    async def ask(self, path: str, message: bytes) -> bytes:
+        """Return the answer to a message; raises as `send` does."""
         address = await self._endpoints.choose()
         if address is None:
             self._lose(NO_ADDRESS)
             raise UnreachableError(NO_ADDRESS)
         try:
-            answer = await self._transport.post(address, CHANGES_PATH, batch, CONTENT_TYPE)
-        except OverloadedError as problem:
-            self._note_problem("the target takes nothing now", str(problem))
+            answer = await self._transport.post(address, path, message, CONTENT_TYPE)
+        except OverloadedError:
             raise
         except TargetError as problem:
             self._endpoints.note_failure(address)

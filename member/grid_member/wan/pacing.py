@@ -27,20 +27,25 @@ class Pacer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Take a clock and a way to sleep, both in seconds."""
-        self._clock = clock
+        self.clock = clock
+        """Seconds."""
         self._sleep = sleep
         self._began_s = 0.0
 
+    def another(self) -> Pacer:
+        """Return one for work that goes on beside."""
+        return Pacer(self.clock, self._sleep)
+
     def begin(self) -> None:
         """Begin a slice."""
-        self._began_s = self._clock()
+        self._began_s = self.clock()
 
     async def turn(self) -> None:
         """Let others run, for longer if there are any, and begin the next slice."""
-        ended_s = self._clock()
+        ended_s = self.clock()
         # Batches share this: another one may begin a slice while this one gives up the loop.
         worked_s = ended_s - self._began_s
         await self._sleep(0)
-        if self._clock() - ended_s > BUSY_TURN_S:
+        if self.clock() - ended_s > BUSY_TURN_S:
             await self._sleep(PAUSES * worked_s)
-        self._began_s = self._clock()
+        self._began_s = self.clock()

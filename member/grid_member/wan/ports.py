@@ -33,6 +33,14 @@ class OverloadedError(TargetError):
         self.retry_after_s = retry_after_s
 
 
+class ConflictError(Exception):
+    """This source is not taken, and repeating what it sent does not help; the message says why."""
+
+
+class BusyError(Exception):
+    """Nothing is taken now: to be sent again, nothing or not all of it was merged."""
+
+
 class Queues(Protocol):
     """The queues of one publisher in one shard."""
 

@@ -36,7 +36,8 @@ COMPRESSED_FROM_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = (1 << 16) - 1
 """Of a key, a content type or a name, whose lengths have two bytes."""
 
-_MAGIC: Final = b"GWAN"
+CHANGES: Final = b"GWAN"
+"""Begins a batch; other messages between clusters begin otherwise and have the same frame."""
 _DEFLATED: Final = 1
 _LEVEL: Final = 1
 _RAW: Final = -15
@@ -69,7 +70,7 @@ _KINDS: Final = {int(kind): kind for kind in ChangeKind}
 
 
 class ProtocolError(Exception):
-    """The bytes are no batch of this protocol; the message never quotes them."""
+    """The bytes are no message of this protocol; the text never quotes them."""
 
 
 class BatchHeader(NamedTuple):
@@ -132,7 +133,7 @@ class BatchWriter:
         if place is None:
             place = self._maps[names[0]] = len(self._maps)
             self._policies.append(policy)
-            self.size_bytes += len(_text(names[0])) + 1
+            self.size_bytes += len(text_field(names[0])) + 1
         codes: Iterable[int] = kinds
         if any(deadlines) or any(idle_times):
             codes = self._with_ends(kinds, deadlines, idle_times)
@@ -157,7 +158,7 @@ class BatchWriter:
 
     def _type_places(self, types: Sequence[str | None]) -> Iterable[int]:
         places, new = _places(types, self._types)
-        self.size_bytes += sum(len(_text(each or "")) for each in new)
+        self.size_bytes += sum(len(text_field(each or "")) for each in new)
         return places
 
     def _passed_places(self, passed: Sequence[tuple[bytes, ...]]) -> Iterable[int]:
@@ -182,14 +183,14 @@ class BatchWriter:
         """Return the body of all that was added."""
         source, target, publisher = self._header
         pieces = [_ABOUT.pack(source, target)]
-        pieces += map(_text, publisher)
+        pieces += map(text_field, publisher)
         types = [text for text in self._types if text is not None]
         passed = [ids for ids in self._passed if ids]
         counts = len(self._maps), len(types), len(passed), len(self._heads)
         pieces.append(_COUNTS.pack(*counts))
         for name, policy in zip(self._maps, self._policies, strict=True):
-            pieces += (bytes((_POLICY_CODES[policy],)), _text(name))
-        pieces += map(_text, types)
+            pieces += (bytes((_POLICY_CODES[policy],)), text_field(name))
+        pieces += map(text_field, types)
         for ids in passed:
             pieces += (bytes((len(ids),)), *ids)
         return b"".join([*pieces, *self._heads, *self._ends, *self._keys, *self._values])
@@ -206,29 +207,29 @@ def _places(column: Sequence[T], table: dict[T, int]) -> tuple[Iterable[int], li
     return map(table.__getitem__, column), new
 
 
-def _text(text: str) -> bytes:
+def text_field(text: str) -> bytes:
     data = text.encode(_UTF_8, _ANY_STR)
     return _LENGTH.pack(len(data)) + data
 
 
-def seal(body: bytes) -> bytes:
-    """Return the batch that travels, as it is."""
-    return _sealed(0, len(body), body)
+def seal(body: bytes, kind: bytes = CHANGES) -> bytes:
+    """Return the message that travels, as it is."""
+    return _sealed(kind, 0, len(body), body)
 
 
-def seal_compressed(body: bytes) -> bytes:
-    """Return the batch that travels, deflated if that saves a fifth; takes a moment."""
+def seal_compressed(body: bytes, kind: bytes = CHANGES) -> bytes:
+    """Return the message that travels, deflated if that saves a fifth; takes a moment."""
     if len(body) < COMPRESSED_FROM_BYTES:
-        return seal(body)
+        return seal(body, kind)
     deflating = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW)
     packed = deflating.compress(body) + deflating.flush()
     if len(packed) > len(body) - len(body) // _SAVED:
-        return seal(body)
-    return _sealed(_DEFLATED, len(body), packed)
+        return seal(body, kind)
+    return _sealed(kind, _DEFLATED, len(body), packed)
 
 
-def _sealed(flags: int, size: int, content: bytes) -> bytes:
-    data = _FRAME.pack(_MAGIC, PROTOCOL, flags, size) + content
+def _sealed(kind: bytes, flags: int, size: int, content: bytes) -> bytes:
+    data = _FRAME.pack(kind, PROTOCOL, flags, size) + content
     return data + _CRC.pack(zlib.crc32(data))
 
 
@@ -242,23 +243,27 @@ def read_batch(data: bytes, max_bytes: int) -> Batch:
     Raises:
         ProtocolError: they are none, or one that is larger than that.
     """
-    return _Body(_opened(data, max_bytes)).batch()
+    return _Batch(opened(data, max_bytes, CHANGES)).batch()
 
 
-def _opened(data: bytes, max_bytes: int) -> bytes:
-    """Return the body of a batch that came whole."""
+def opened(data: bytes, max_bytes: int, kind: bytes) -> bytes:
+    """Return the body of a message that came whole.
+
+    Raises:
+        ProtocolError: the bytes are no such message, or one with a body of more bytes than that.
+    """
     if len(data) < _FRAME.size + _CRC.size:
         raise ProtocolError("the bytes end inside the frame")
-    magic, version, flags, size = _FRAME.unpack_from(data)
-    if magic != _MAGIC:
-        raise ProtocolError("these bytes are no batch of changes")
+    found, version, flags, size = _FRAME.unpack_from(data)
+    if found != kind:
+        raise ProtocolError("these bytes are not the message that belongs here")
     if version != PROTOCOL or flags & ~_DEFLATED:
-        raise ProtocolError("the version of the batch is not known")
+        raise ProtocolError("the version of the message is not known")
     end = len(data) - _CRC.size
     if _CRC.unpack_from(data, end)[0] != zlib.crc32(memoryview(data)[:end]):
         raise ProtocolError("the checksum is wrong")
     if size > max_bytes:
-        raise ProtocolError("the batch is too large")
+        raise ProtocolError("the message is too large")
     content = memoryview(data)[_FRAME.size : end]
     body = _inflated(content, size) if flags & _DEFLATED else bytes(content)
     if len(body) != size:
@@ -278,24 +283,66 @@ def _inflated(content: memoryview, size: int) -> bytes:
     return body
 
 
-class _Body:
+class BodyReader:
     """Reads a body from front to back."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return the fields of a layout."""
+        return layout.unpack(self.raw(layout.size))
+
+    def raw(self, length: int) -> bytes:
+        """Return so many bytes."""
+        start, self._at = self._at, self._at + length
+        check(self._at <= len(self._data), "the bytes end inside a field")
+        return self._data[start : self._at]
+
+    def text(self) -> str:
+        """Return a text."""
+        (length,) = self.fields(_LENGTH)
+        return text_of(self.raw(length))
+
+    def columns(self, lengths: Iterable[int]) -> list[bytes]:
+        """Return pieces of these lengths."""
+        data, at = self._data, self._at
+        found: list[bytes] = []
+        for length in lengths:
+            found.append(data[at : at + length])
+            at += length
+        self._at = at
+        check(at <= len(data), "the bytes end inside a field")
+        return found
+
+    def end(self) -> None:
+        """Look that nothing is left."""
+        check(self._at == len(self._data), "bytes are left over")
+
+
+def text_of(data: bytes) -> str:
+    """Return the text that bytes are; keys may have characters that UTF-8 has not."""
+    try:
+        return data.decode(_UTF_8, _ANY_STR)
+    except UnicodeDecodeError:
+        raise ProtocolError("a text is not UTF-8") from None
+
+
+class _Batch(BodyReader):
+    """Reads the body of a batch."""
+
     def batch(self) -> Batch:
-        source, target = self._fields(_ABOUT)
-        publisher = PublisherName(self._text(), self._text())
-        maps, types, passed, count = self._fields(_COUNTS)
-        _check(count <= MAX_CHANGES, "the batch has too many changes")
+        source, target = self.fields(_ABOUT)
+        publisher = PublisherName(self.text(), self.text())
+        maps, types, passed, count = self.fields(_COUNTS)
+        check(count <= MAX_CHANGES, "the batch has too many changes")
         # A table has no more than what uses it: small bytes do not make large objects.
-        _check(max(maps, types, passed) <= count, "a table is longer than the batch")
+        check(max(maps, types, passed) <= count, "a table is longer than the batch")
         named = tuple(self._named() for _ in range(maps))
         names = [name for name, _ in named]
-        _check(len(set(names)) == len(names), "a map is named twice")
-        shown: list[str | None] = [None, *(self._text() for _ in range(types))]
+        check(len(set(names)) == len(names), "a map is named twice")
+        shown: list[str | None] = [None, *(self.text() for _ in range(types))]
         lists: list[tuple[bytes, ...]] = [(), *(self._ids() for _ in range(passed))]
         changes = self._changes(count, names, shown, lists)
         header = BatchHeader(source, target, publisher)
@@ -304,15 +351,15 @@ class _Body:
     def _changes(
         self, count: int, names: list[str], types: list[str | None], lists: list[tuple[bytes, ...]]
     ) -> list[Change]:
-        heads = list(_CHANGE.iter_unpack(self._raw(count * _CHANGE.size)))
+        heads = list(_CHANGE.iter_unpack(self.raw(count * _CHANGE.size)))
         with_ends = sum(head[0] >= _HAS_ENDS for head in heads)
-        ends = _ENDS.iter_unpack(self._raw(with_ends * _ENDS.size))
-        keys = self._columns(head[4] for head in heads)
-        values = self._columns(head[5] for head in heads)
-        _check(self._at == len(self._data), "bytes are left over")
+        ends = _ENDS.iter_unpack(self.raw(with_ends * _ENDS.size))
+        keys = self.columns(head[4] for head in heads)
+        values = self.columns(head[5] for head in heads)
+        self.end()
         stamps = [head[6] for head in heads]
         in_range = not stamps or (min(stamps) > 0 and max(stamps).bit_length() <= STAMP_BITS)
-        _check(in_range, "a stamp is out of range")
+        check(in_range, "a stamp is out of range")
         changes: list[Change] = []
         try:
             for head, key, value in zip(heads, keys, values, strict=True):
@@ -329,56 +376,32 @@ class _Body:
             raise ProtocolError("a change has a field that means nothing") from None
         return changes
 
-    def _columns(self, lengths: Iterable[int]) -> list[bytes]:
-        data, at = self._data, self._at
-        found: list[bytes] = []
-        for length in lengths:
-            found.append(data[at : at + length])
-            at += length
-        self._at = at
-        _check(at <= len(data), "the bytes end inside a field")
-        return found
-
     def _named(self) -> tuple[str, MergePolicy]:
-        policy = _POLICIES.get(self._raw(1)[0])
+        policy = _POLICIES.get(self.raw(1)[0])
         if policy is None:
             raise ProtocolError("the policy of a map is not known")
-        name = self._text()
-        _check(bool(name), "a map has no name")
+        name = self.text()
+        check(bool(name), "a map has no name")
         return name, policy
 
     def _ids(self) -> tuple[bytes, ...]:
-        count = self._raw(1)[0]
-        _check(0 < count <= MAX_PASSED, "a list of passed clusters has a wrong length")
-        return tuple(self._raw(CLUSTER_ID_BYTES) for _ in range(count))
-
-    def _text(self) -> str:
-        (length,) = self._fields(_LENGTH)
-        try:
-            return self._raw(length).decode(_UTF_8, _ANY_STR)
-        except UnicodeDecodeError:
-            raise ProtocolError("a text is not UTF-8") from None
-
-    def _fields(self, layout: struct.Struct) -> tuple[Any, ...]:
-        return layout.unpack(self._raw(layout.size))
-
-    def _raw(self, length: int) -> bytes:
-        start, self._at = self._at, self._at + length
-        _check(self._at <= len(self._data), "the bytes end inside a field")
-        return self._data[start : self._at]
+        count = self.raw(1)[0]
+        check(0 < count <= MAX_PASSED, "a list of passed clusters has a wrong length")
+        return tuple(self.raw(CLUSTER_ID_BYTES) for _ in range(count))
 
 
 def _check_unusual(change: Change, code: int) -> None:
     """Refuse what no source writes of a change that is more, or less, than a plain put."""
     _, kind, key, _, value, content_type, deadline_ms, idle_ms, _ = change
     ended = code >= _HAS_ENDS
-    _check(max(deadline_ms, idle_ms) <= _MAX_TIME_MS, "a time is out of range")
-    _check(ended == bool(deadline_ms or idle_ms), "an end is written that is none")
+    check(max(deadline_ms, idle_ms) <= _MAX_TIME_MS, "a time is out of range")
+    check(ended == bool(deadline_ms or idle_ms), "an end is written that is none")
     if kind is not ChangeKind.PUT:
-        _check(not value and content_type is None and not ended, "a removal has a value")
-    _check(kind is not ChangeKind.CLEAR or not key, "a clear has a key")
+        check(not value and content_type is None and not ended, "a removal has a value")
+    check(kind is not ChangeKind.CLEAR or not key, "a clear has a key")
 
 
-def _check(holds: bool, otherwise: str) -> None:
+def check(holds: bool, otherwise: str) -> None:
+    """Raise a `ProtocolError` unless it holds."""
     if not holds:
         raise ProtocolError(otherwise)

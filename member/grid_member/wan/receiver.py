@@ -15,9 +15,11 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.wan.changes import MergeResult
 from grid_member.telemetry.logs import repeatable
 from grid_member.wan.answers import MapAnswer
+from grid_member.wan.comparison.answering import Answering
 from grid_member.wan.figures import MAX_SOURCES, REFUSED
 from grid_member.wan.hello import TargetLimits, Welcome
 from grid_member.wan.pacing import SLICE, Pacer
+from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import PROTOCOL, read_batch
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done
     from grid_member.engine.wan.agreement import Agreement, MergePolicy
     from grid_member.engine.wan.changes import Change
+    from grid_member.wan.comparison.buckets import ComparedMap
     from grid_member.wan.figures import WanFigures
     from grid_member.wan.hello import Hello
     from grid_member.wan.protocol import Batch
@@ -50,14 +53,6 @@ _MAP_REFUSALS: Final = {
 }
 
 
-class ConflictError(Exception):
-    """This source is not taken, and repeating what it sent does not help; the message says why."""
-
-
-class BusyError(Exception):
-    """Nothing is taken now: to be sent again, nothing or not all of it was merged."""
-
-
 class Merging(Protocol):
     """The engine as the receiver needs it."""
 
@@ -71,6 +66,9 @@ class Merging(Protocol):
 
     def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
         """Merge a change by a policy; done is called once with the result or a `Refused`."""
+
+    def compared(self, name: str) -> ComparedMap:
+        """Return a map, as a comparison reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +121,7 @@ class Receiver:
         self._facts = facts
         self._figures = figures
         self._pacer = pacer
+        self.answering = Answering(engine.compared, facts.is_configured, pacer)
         self._names: dict[bytes, str] = {}
         """Of the clusters that said hello, by their ids."""
         self.waiting = 0
@@ -161,19 +160,29 @@ class Receiver:
                 not name the sending cluster among those it has passed; nothing of it was merged.
             BusyError: not all of it was merged.
         """
-        agreement = self._agreement()
+        self._agreement()
         if self.waiting > MAX_WAITING_MERGES:
             raise BusyError("too many merges wait")
         batch = read_batch(data, self.settings.batch_bytes)
-        header = batch.header
-        if header.target != agreement.cluster_id:
-            raise ConflictError("the batch is for another cluster: say hello again")
-        if header.source == agreement.cluster_id:
-            raise ConflictError("the batch is from this cluster itself")
-        if any(header.source not in change.passed for change in batch.changes):
+        source = batch.header.source
+        self.check_ends(source, batch.header.target)
+        if any(source not in change.passed for change in batch.changes):
             # This cluster would send such a change back to its source.
             raise ConflictError(UNNAMED_SOURCE)
         return await self._merge(batch)
+
+    def check_ends(self, source: bytes, target: bytes) -> None:
+        """Look whether a message is from another cluster and for this one.
+
+        Raises:
+            ConflictError: it is not.
+            BusyError: that is not known now.
+        """
+        agreement = self._agreement()
+        if target != agreement.cluster_id:
+            raise ConflictError("the message is for another cluster: say hello again")
+        if source == agreement.cluster_id:
+            raise ConflictError("the message is from this cluster itself")
 
     def _agreement(self) -> Agreement:
         problem = self._facts.version_problem()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from grid_member.engine.api import Refused
+from grid_member.engine.local.wan_map import ComparedMap
 from grid_member.engine.state.operations import WanAcknowledge, WanMerge
 from grid_member.engine.wan.agreement import MergePolicy, PublisherState
 from grid_member.engine.wan.changes import ChangeKind
@@ -102,6 +103,13 @@ class WanSide:
             return 0
         found = (each for shard in self._maps.shards for each in shard.state.wan.maps.values())
         return sum(len(each.tombstones) for each in found)
+
+    def compared(self, name: str) -> ComparedMap:
+        """Return a map as a comparison reads it, from the shard that has anything of it."""
+        shards = self._maps.shards
+        holding = [each for each in shards if name in each.state.maps.by_name]
+        known = [each for each in shards if name in each.state.wan.maps]
+        return ComparedMap((holding or known or shards)[0], name, self._clock)
 
     def merge(self, change: Change, policy: MergePolicy, done: Done[MergeResult]) -> None:
         """Merge a change of another cluster."""

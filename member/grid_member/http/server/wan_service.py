@@ -1,9 +1,10 @@
 """The WAN listener: other clusters say hello and send their changes, and nothing else is answered.
 
-    not let in ──▶ 401, on every path        let in: /grid/wan/hello, /grid/wan/1/changes; else 404
+    not let in ──▶ 401, on every path
+    let in: /grid/wan/hello, /grid/wan/1/changes, /grid/wan/1/digests, /grid/wan/1/keys; else 404
 
-A client that is let in writes every configured map. A hello has an audit line; batches have none,
-as single entries have none on the REST listener.
+A client that is let in writes every configured map, and reads keys of it. A hello has an audit
+line; what follows has none, as single entries have none on the REST listener.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from grid_member.security.audit import endpoint
 from grid_member.security.credentials import NOT_ASKED, LoginAttempt
 from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import repeatable
+from grid_member.wan.comparison.messages import MAX_QUESTION_BYTES
 from grid_member.wan.hello import MAX_HELLO_BYTES, HelloError, read_hello, write_welcome
-from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
+from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH
+from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import CONTENT_TYPE, ProtocolError
-from grid_member.wan.receiver import BusyError, ConflictError
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from grid_member.wan.receiver import Receiver
 
 _log: Final = logging.getLogger("grid.wan")
-_PATHS: Final = {tuple(path[1:].split("/")): path for path in (HELLO_PATH, CHANGES_PATH)}
+_ALL: Final = (HELLO_PATH, CHANGES_PATH, DIGESTS_PATH, KEYS_PATH)
+_PATHS: Final = {tuple(path[1:].split("/")): path for path in _ALL}
 _POST: Final = "POST"
 
 
@@ -83,8 +86,8 @@ class WanService:
             return Answer(404)
         if request.method != _POST:
             return Answer(405, headers=(("Allow", _POST),))
-        if path == CHANGES_PATH:
-            return await self._changes(request)
+        if path != HELLO_PATH:
+            return await self._message(request, path)
         answer = await self._hello(request)
         self._gate.audit.log_call(attempt, verdict.user, answer.status)
         return answer
@@ -107,19 +110,26 @@ class WanService:
             return error(503, str(problem), retry=True)
         return Answer(200, write_welcome(welcome), JSON)
 
-    async def _changes(self, request: web.BaseRequest) -> Answer:
+    async def _message(self, request: web.BaseRequest, path: str) -> Answer:
+        receiver = self._receiver
         # A deflated body is no larger than what it holds: else it would travel as it is.
-        body = await read_body(request, self._receiver.settings.batch_bytes)
+        most = receiver.settings.batch_bytes if path == CHANGES_PATH else MAX_QUESTION_BYTES
+        body = await read_body(request, most)
         try:
-            codes = await self._receiver.take(body)
+            if path == CHANGES_PATH:
+                answer = await receiver.take(body)
+            elif path == DIGESTS_PATH:
+                answer = await receiver.answering.digests(body, receiver.check_ends)
+            else:
+                answer = await receiver.answering.keys(body, receiver.check_ends)
         except ProtocolError as problem:
-            _tell("a batch is malformed", problem, request)
+            _tell("a message is malformed", problem, request)
             return error(400, str(problem))
         except ConflictError as problem:
             return failure_answer(409, str(problem))
         except BusyError as problem:
             return error(503, str(problem), retry=True)
-        return Answer(200, codes, CONTENT_TYPE)
+        return Answer(200, answer, CONTENT_TYPE)
 
 
 def _tell(what: str, problem: Exception, request: web.BaseRequest) -> None:

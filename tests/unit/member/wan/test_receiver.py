@@ -18,13 +18,12 @@ from grid_member.wan.answers import MapAnswer
 from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
 from grid_member.wan.pacing import Pacer
+from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import ProtocolError, seal
 from grid_member.wan.receiver import (
     KEPT,
     MAX_WAITING_MERGES,
-    BusyError,
     ClusterFacts,
-    ConflictError,
     Receiver,
     ReceiverSettings,
 )
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.wan.agreement import MergePolicy
+    from grid_member.wan.comparison.buckets import ComparedMap
 
 SETTINGS = ReceiverSettings("london", "member", "0.2.0", 64, 1000, ("tokyo",))
 HELLO = Hello((1,), "tokyo", SOURCE, "london", "r", "p", "uuid", "0.2.0", Began.EMPTY)
@@ -56,6 +56,9 @@ class FakeEngine:
         self.merged.append((change, done))
         if not self.holds:
             self.answer(len(self.merged) - 1)
+
+    def compared(self, name: str) -> ComparedMap:
+        raise AssertionError(f"nobody compares {name}")
 
     def answer(self, place: int) -> None:
         change, done = self.merged[place]

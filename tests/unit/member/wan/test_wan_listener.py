@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from grid_member.engine.wan.agreement import PublisherName
 from grid_member.security.audit import LOGGER
 from grid_member.telemetry.logs import JsonLines
+from grid_member.wan.answers import MapAnswer
+from grid_member.wan.comparison.messages import (
+    KeysQuestion,
+    MapQuestion,
+    read_digests_answer,
+    read_keys_answer,
+    write_digests_question,
+    write_keys_question,
+)
 from grid_member.wan.hello import Began, Hello, read_welcome, write_hello
-from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
+from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH
 from grid_member.wan.protocol import CONTENT_TYPE, seal, seal_compressed
 from tests.unit.member.wan.batches import HEADER, SOURCE, body, put
 from tests.unit.member.wan.pairs import Site
@@ -77,7 +87,10 @@ async def test_a_hello_and_a_batch(london: Site) -> None:
     assert await london.get("orders", "key-999") == b"value"
 
 
-@pytest.mark.parametrize("path", [HELLO_PATH, CHANGES_PATH, "/", "/grid/health/ready", "/grid/wan"])
+@pytest.mark.parametrize(
+    "path",
+    [HELLO_PATH, CHANGES_PATH, DIGESTS_PATH, KEYS_PATH, "/", "/grid/health/ready", "/grid/wan"],
+)
 async def test_every_path_asks_first(london: Site, path: str) -> None:
     for user in (None, ("peer", "wrong"), ("other", "shown")):
         reply = await call(london, path, seal(batch("ada", target=london.cluster_id)), user)
@@ -126,6 +139,31 @@ async def test_a_batch_for_another_cluster_is_a_conflict(london: Site) -> None:
     assert reply.status == 409
     assert reply.json["status"] == "fail"
     assert await london.get("orders", "ada") is None
+
+
+def question(target: bytes, name: str = "orders") -> MapQuestion:
+    return MapQuestion(SOURCE, target, PublisherName("r", "p"), bytes(16), name, (), (), 0)
+
+
+async def test_digests_and_keys_of_a_map_are_told(london: Site) -> None:
+    for key in ("ada", "grace"):
+        await call(london, CHANGES_PATH, seal(batch(key, target=london.cluster_id)))
+    about = question(london.cluster_id)
+    reply = await call(london, DIGESTS_PATH, write_digests_question(about))
+    assert reply.header("Content-Type") == CONTENT_TYPE
+    answer = read_digests_answer(reply.body)
+    assert [*answer.digests.counts] == [2]
+    reply = await call(london, KEYS_PATH, write_keys_question(KeysQuestion(about, (0,), "ada")))
+    page = read_keys_answer(reply.body)
+    assert [(row.key, row.stamp, row.removed) for row in page.rows] == [("grace", 2**40, False)]
+
+    unknown = write_digests_question(question(london.cluster_id, "unknown"))
+    reply = await call(london, DIGESTS_PATH, unknown)
+    assert read_digests_answer(reply.body).code is MapAnswer.NOT_CONFIGURED
+    for path in (DIGESTS_PATH, KEYS_PATH):
+        assert (await call(london, path, b"")).status == 400
+    elsewhere = write_digests_question(question(bytes(16)))
+    assert (await call(london, DIGESTS_PATH, elsewhere)).status == 409
 
 
 async def test_a_body_has_a_limit(london: Site) -> None:

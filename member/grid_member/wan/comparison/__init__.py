@@ -1,0 +1,1 @@
+"""Compares a map of two clusters: what they ask each other, and what differs."""
