@@ -49,8 +49,10 @@ class MemberWan:
         self._refreshing: asyncio.Task[None] | None = None
         side = self._side = WanSide(engine, wall_clock_ms)
         self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
+        calls = None
         if isinstance(member.management.wan, WanReplication):
-            member.management.wan.calls.figures = self.figures
+            calls = member.management.wan.calls
+            calls.watch(self.figures)
         self.receiver = Receiver(
             side,
             _receiver_settings(member),
@@ -69,6 +71,7 @@ class MemberWan:
                 configured=self._configured,
                 transport=self._transport,
                 hello=self._hello,
+                jobs=None if calls is None else calls.jobs.store,
                 clock=time.monotonic,
             )
         )
@@ -107,6 +110,7 @@ class MemberWan:
     async def stop(self) -> None:
         """Send no more."""
         await self._replication.stop()
+        await self.receiver.answering.close()
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
 
@@ -40,6 +40,18 @@ class PublisherFigures:
     """By map, why the target refuses its changes."""
 
 
+class JobFigures(NamedTuple):
+    """Of the synchronisations and checks of one publisher."""
+
+    progress: float | None
+    """The part of the job under way that is done; None without one."""
+    differences: int | None
+    """Keys that differed in the last checks of all maps; None without any check."""
+
+
+NO_JOBS: Final = JobFigures(None, None)
+
+
 @dataclass(slots=True)
 class WanFigures:
     """Of one member."""
@@ -51,6 +63,8 @@ class WanFigures:
     """Returns how far a publisher is."""
     tombstones: Callable[[], int] = lambda: 0
     """Returns how many removed keys are remembered."""
+    jobs: Callable[[PublisherName], JobFigures] = lambda _: NO_JOBS
+    """Returns what is known of a publisher's synchronisations and checks."""
 
     def publisher(self, name: PublisherName) -> PublisherFigures:
         """Return the figures of a publisher; those beyond the bound are new at each call."""

@@ -98,6 +98,11 @@ class Link:
         self._figures.problem = ""
         return answer
 
+    @property
+    def problem(self) -> str:
+        """Why the target does not answer; empty when it does, or nothing is known."""
+        return self._figures.problem
+
     def close(self) -> None:
         """Say no more."""
         if self._connecting is not None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.engine.io.ending import end_tasks
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.endpoints import Endpoints
+from grid_member.wan.jobs.lane import Lane, LaneSettings
+from grid_member.wan.jobs.runner import LaneJobs
 from grid_member.wan.link import Link, LinkParts
+from grid_member.wan.pacing import Pacer
 from grid_member.wan.places import QueueName
 from grid_member.wan.ports import Transport
-from grid_member.wan.protocol import MAX_CHANGES, seal_compressed
+from grid_member.wan.protocol import MAX_CHANGES, seal, seal_compressed
 from grid_member.wan.sender import Sender, SenderSettings
 
 if TYPE_CHECKING:
@@ -30,12 +33,17 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.changes import QueuedChange
     from grid_member.wan.figures import WanFigures
     from grid_member.wan.hello import Hello
+    from grid_member.wan.jobs.lane import JobShard
+    from grid_member.wan.jobs.store import JobStore
 
 LOOK_S: Final = 0.005
 """Between two looks whether shards applied anything: what else sends a change."""
 FOLLOW_S: Final = 1.0
 """Between two looks whether publishers came, changed or went."""
 AUTO: Final = "AUTO"
+REMOVE: Final = "REMOVE"
+JOB_BATCHES: Final = 4
+"""Batches of a synchronisation that are under way at once."""
 _log: Final = logging.getLogger("grid.wan")
 
 
@@ -77,6 +85,9 @@ class Replicated(Protocol):
     def shards(self) -> Sequence[ShardQueues]:
         """Return the shards in their order."""
 
+    def job_shards(self) -> Sequence[JobShard]:
+        """Return the same as jobs see them."""
+
 
 class CloseableTransport(Transport, Protocol):
     """A transport with connections to close."""
@@ -95,6 +106,8 @@ class ReplicationParts:
     """Returns how to reach a publisher's target; None when this member's file does not say."""
     transport: Callable[[WanPublisherConfig], CloseableTransport]
     hello: Callable[[AgreedPublisher, Agreement], Hello]
+    jobs: JobStore | None
+    """Synchronisations and checks; None carries out none."""
     clock: Callable[[], float]
 
 
@@ -245,18 +258,45 @@ class Replication:
             )
             sender = Sender(settings, each, link, figures, parts.clock, self._compress)
             running.tasks.append(asyncio.create_task(_keep(sender)))
+            if parts.jobs is not None:
+                jobs = LaneJobs(self._job_lane(settings, config, link), parts.jobs)
+                running.tasks.append(asyncio.create_task(_keep(jobs)))
         return running
+
+    def _job_lane(self, settings: SenderSettings, config: WanPublisherConfig, link: Link) -> Lane:
+        async def seal_plain(body: bytes) -> bytes:
+            return seal(body)
+
+        concurrency = settings.concurrency
+        return Lane(
+            LaneSettings(
+                name=settings.name,
+                cluster_id=settings.cluster_id,
+                lane=settings.lane,
+                lanes=settings.lanes,
+                batch_size=settings.batch_size,
+                at_once=JOB_BATCHES if concurrency < 1 else min(concurrency, JOB_BATCHES),
+                in_flight_ms=2 * config.response_timeout_ms,
+                removes_extra=config.extra_entries == REMOVE,
+            ),
+            self._parts.engine.job_shards()[settings.lane],
+            link,
+            Pacer(self._parts.clock),
+            self._parts.clock,
+            asyncio.sleep,
+            self._compress if settings.compresses else seal_plain,
+        )
 
     async def _compress(self, body: bytes) -> bytes:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, seal_compressed, body)
 
 
-async def _keep(sender: Sender) -> None:
-    """Run a sender, and again after an unexpected error."""
+async def _keep(work: Sender | LaneJobs) -> None:
+    """Run a sender or jobs, and again after an unexpected error."""
     while True:
         try:
-            await sender.run()
+            await work.run()
         except Exception as problem:
-            failure(_log, "a sender failed", problem)
+            failure(_log, "sending failed", problem)
         await asyncio.sleep(FOLLOW_S)

@@ -20,6 +20,7 @@ from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
 from grid_member.telemetry.logs import event
 from grid_member.wan.answers import REASONS, MapAnswer, reason_of
+from grid_member.wan.limits import MAX_CHARACTER_BYTES, is_too_large
 from grid_member.wan.pacing import READ_SLICE, Pacer
 from grid_member.wan.places import Part, Places, QueueName
 from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
@@ -55,8 +56,6 @@ LOOK_S: Final = 1.0
 """Until queues are looked at without a change: a member may have been resumed."""
 FIRST_REST_S: Final = 1.0
 MAX_REST_S: Final = 30.0
-MAX_CHARACTER_BYTES: Final = 4
-"""Of a key, in UTF-8."""
 _MAX_EXPONENT: Final = 10
 _log: Final = logging.getLogger("grid.wan")
 
@@ -290,7 +289,7 @@ class Sender:
                 size_bytes = len(change.key) + len(change.value) + len(change.content_type or "")
                 if len(writer) and writer.size_bytes + size_bytes > MAX_BATCH_BYTES:
                     break
-                if _is_too_large(queued, welcome):
+                if is_too_large(queued.change, welcome.limits):
                     if not taken:
                         self._block(queue.map_name, REASONS[MapAnswer.TOO_LARGE])
                     break
@@ -414,21 +413,4 @@ def _all_fit(batch: Sequence[Change], writer: BatchWriter, welcome: Welcome) -> 
         and longest_key <= min(welcome.limits.key_bytes, MAX_TEXT_BYTES)
         and max(map(len, types)) * MAX_CHARACTER_BYTES <= MAX_TEXT_BYTES
         and not any(welcome.cluster_id in ids for ids in passed)
-    )
-
-
-def _is_too_large(queued: QueuedChange, welcome: Welcome) -> bool:
-    """Tell whether the target does not take a change, or no batch can hold it."""
-    change, limits = queued.change, welcome.limits
-    return (
-        len(change.value) > limits.value_bytes
-        or _is_longer(change.key, min(limits.key_bytes, MAX_TEXT_BYTES))
-        or _is_longer(change.content_type or "", MAX_TEXT_BYTES)
-    )
-
-
-def _is_longer(text: str, most_bytes: int) -> bool:
-    return (
-        len(text) * MAX_CHARACTER_BYTES > most_bytes
-        and len(text.encode("utf-8", "surrogatepass")) > most_bytes
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.system import SystemStore
@@ -73,16 +73,22 @@ class Operations:
         self._new_id = new_id
         self._own: dict[str, OperationDocument] = {}
         self._early: list[OperationDocument] = []
+        self.others: Callable[[], list[OperationDocument]] = list
+        """Returns operations of which something else keeps the record."""
 
     def documents(self) -> list[OperationDocument]:
         """Return all operations, the oldest first."""
+        return _ordered([*self._documents(), *self.others()])
+
+    def _documents(self) -> list[OperationDocument]:
+        """Return the operations that are stored here."""
         found = {operation["id"]: operation for _, operation in self._read_stored()}
         for key, operation in list(self._own.items()):
             if operation["stage"] in _ENDED and found.get(key) == operation:
                 # The store says the same by now, and will forget it in its time.
                 del self._own[key]
         found.update(self._own)
-        return sorted(found.values(), key=lambda o: (o["started"], o["id"]))
+        return _ordered(found.values())
 
     def find(self, operation_id: str) -> OperationDocument | None:
         """Return an operation of any member as it is stored, None when it is not."""
@@ -134,7 +140,7 @@ class Operations:
         }
 
     def _add(self, operation: OperationDocument) -> tuple[Put, ...]:
-        known = self.documents()
+        known = self._documents()
         ended = [o["id"] for o in known if o["stage"] in _ENDED]
         surplus = ended[: max(0, len(known) + 1 - MAX_OPERATIONS)]
         for key in surplus:
@@ -208,6 +214,10 @@ class Operations:
     def _read_stored(self) -> list[tuple[str, OperationDocument]]:
         records = [_unpack(value) for _, value in self._store.system_items(OPERATION)]
         return [(record["member"], record["operation"]) for record in records]
+
+
+def _ordered(operations: Iterable[OperationDocument]) -> list[OperationDocument]:
+    return sorted(operations, key=lambda operation: (operation["started"], operation["id"]))
 
 
 def _unpack(stored: bytes) -> _Record:

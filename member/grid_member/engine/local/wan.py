@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from grid_member.engine.api import Refused
+from grid_member.engine.local.wan_jobs import JobShard
 from grid_member.engine.local.wan_map import ComparedMap
 from grid_member.engine.state.operations import WanAcknowledge, WanMerge
 from grid_member.engine.wan.agreement import MergePolicy, PublisherState
@@ -62,6 +63,10 @@ class WanSide:
     def shards(self) -> list[WanShard]:
         """Return each shard's part, in the order of the shards."""
         return [WanShard(shard, self._clock) for shard in self._maps.shards]
+
+    def job_shards(self) -> list[JobShard]:
+        """Return each shard's part as jobs see it, in the order of the shards."""
+        return [JobShard(shard, self._clock) for shard in self._maps.shards]
 
     def look(self, publisher: PublisherName) -> PublisherLook | None:
         """Return how far a publisher is; None when the members have agreed on no such."""

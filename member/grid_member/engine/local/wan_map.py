@@ -43,8 +43,9 @@ class ComparedMap:
     @property
     def purged(self) -> int:
         """The newest stamp of a tombstone that was purged by time or number."""
-        found = self._shard.state.wan.maps.get(self._name)
-        return 0 if found is None else found.purged
+        wan = self._shard.state.wan
+        found = wan.maps.get(self._name)
+        return wan.forgotten if found is None else found.purged
 
     def held(self, key: str) -> Held | None:
         """Return what is known of a key. An entry whose time is over is a removal."""

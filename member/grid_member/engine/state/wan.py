@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         WanPurge,
     )
     from grid_member.engine.state.stored import StoredEntry
-    from grid_member.engine.wan.agreement import Agreement
+    from grid_member.engine.wan.agreement import Agreement, MapReference
     from grid_member.engine.wan.map_wan import MapWan
     from grid_member.engine.wan.merging import Known
     from grid_member.engine.wan.registry import Registry
@@ -93,6 +93,11 @@ class Wan:
         """The replicated maps, with or without entries."""
         return self._registry.maps
 
+    @property
+    def forgotten(self) -> int:
+        """The newest stamp at which parts of maps that held nothing any more were purged."""
+        return self._registry.forgotten
+
     def member_state(self, publisher: PublisherName, member: bytes) -> PublisherState:
         """Return what a member does with the changes that it takes in for a publisher.
 
@@ -100,6 +105,10 @@ class Wan:
             KeyError: the members have not agreed on the publisher.
         """
         return self._registry.targets[publisher].state(member)
+
+    def reference(self, map_name: str) -> MapReference | None:
+        """Return how maps of a name are replicated, None when they are not."""
+        return self._registry.reference(map_name)
 
     def queued_members(self, publisher: PublisherName, map_name: str) -> list[bytes]:
         """Return the members in whose queue any change of the map waits."""

@@ -4,7 +4,7 @@
                                                           digests of its entries, modulo 2**64
 
 The digest of an entry covers all that travels of it but the idle time, which is a cluster's own.
-It is keyed with the id of the job: entries that collide by somebody's intent collide once.
+It is keyed with the id of the job, so entries cannot be prepared to have one digest.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def wan_metrics(figures: WanFigures) -> Iterator[Metric]:
     """Yield what is known of publishers and sources."""
     yield from _sent(figures)
     yield from _progress(figures)
+    yield from _jobs(figures)
     received = CounterMetricFamily(
         "grid_wan_received_changes",
         "Changes that other clusters sent, by what became of them.",
@@ -106,3 +107,23 @@ def _progress(figures: WanFigures) -> Iterator[Metric]:
         for state in PublisherState:
             states.add_metric([*name, state.value], int(state is look.state))
     yield from (queued, by_all, lag, states, unsynced)
+
+
+def _jobs(figures: WanFigures) -> Iterator[Metric]:
+    progress = GaugeMetricFamily(
+        "grid_wan_job_progress",
+        "The part of the publisher's synchronisation or check that is done, from 0 to 1.",
+        labels=_PUBLISHER,
+    )
+    differences = GaugeMetricFamily(
+        "grid_wan_check_differences",
+        "Keys that differed in the last consistency checks of all maps.",
+        labels=_PUBLISHER,
+    )
+    for name in sorted(figures.publishers):
+        done, found = figures.jobs(name)
+        if done is not None:
+            progress.add_metric(name, done)
+        if found is not None:
+            differences.add_metric(name, found)
+    yield from (progress, differences)

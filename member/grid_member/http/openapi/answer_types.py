@@ -123,20 +123,3 @@ class WanSyncDocument(TypedDict):
     status: Literal["success"]
     message: str
     uuid: str
-
-
-class WanProgressResult(TypedDict):
-    """How far a synchronisation is in the whole cluster."""
-
-    stage: Literal["STARTED", "IN_PROGRESS", "FINISHED", "FAILED"]
-    progress: int
-    wanReplicationName: str
-    wanPublisherId: str
-    creationTime: int
-
-
-class WanProgressDocument(TypedDict):
-    """The progress of a synchronisation."""
-
-    status: Literal["success"]
-    result: WanProgressResult

@@ -17,6 +17,7 @@ from grid_member.cluster.membership.member_table import HealthDocument
 from grid_member.cluster.values.operations import OperationDocument
 from grid_member.http.openapi import answer_types
 from grid_member.wan.agreement.calls import WanStatusDocument
+from grid_member.wan.jobs.status import WanProgressDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -271,7 +272,7 @@ _REST: Final[dict[tuple[str, str], OperationDescription]] = {
     ),
     ("GET", "wan/sync/progress/{uuid}"): _read_row(
         "How far a synchronisation is",
-        answer_types.WanProgressDocument,
+        WanProgressDocument,
         {404: _MISSING, 409: CONFLICT},
     ),
     # CP

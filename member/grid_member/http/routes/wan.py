@@ -22,6 +22,7 @@ from grid_member.wan.agreement.calls import (
     WanUnknownError,
 )
 from grid_member.wan.agreement.part import WanReplication
+from grid_member.wan.jobs.records import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,9 +37,6 @@ _BUSY: Final = error(503, "another change of the cluster is under way", retry=Tr
 _UNANSWERED: Final = error(
     503, "nothing is added: a member that lives does not tell whether it can be", retry=True
 )
-_NO_SYNC: Final = failure_answer(409, "synchronisations are not available in this version")
-_NO_CHECK: Final = failure_answer(409, "consistency checks are not available in this version")
-_NO_JOB: Final = failure_answer(404, "no synchronisation or check has this uuid")
 
 
 async def wan_clear_queues(call: HttpCall) -> Answer:
@@ -75,35 +73,42 @@ async def _set_state(call: HttpCall, state: PublisherState, message: str) -> Ans
 
 
 async def wan_sync_map(call: HttpCall) -> Answer:
-    """Refuse to synchronise a map."""
-    return await _refuse_job(call, _NO_SYNC)
+    """Begin to synchronise a map."""
+    return await _begin_job(call, JobKind.SYNC, "Sync initiated")
 
 
 async def wan_sync_all_maps(call: HttpCall) -> Answer:
-    """Refuse to synchronise all maps."""
-    return await _refuse_job(call, _NO_SYNC)
+    """Begin to synchronise all maps of a publisher."""
+    return await _begin_job(call, JobKind.SYNC, "Sync initiated")
 
 
 async def wan_check_map(call: HttpCall) -> Answer:
-    """Refuse to check a map."""
-    return await _refuse_job(call, _NO_CHECK)
+    """Begin to check whether a map is the same at the target."""
+    return await _begin_job(call, JobKind.CHECK, "Consistency check initiated")
 
 
-async def _refuse_job(call: HttpCall, refusal: Answer) -> Answer:
-    async def refuse(wan: WanCalls) -> Answer:
+async def _begin_job(call: HttpCall, kind: JobKind, message: str) -> Answer:
+    async def begin(wan: WanCalls) -> Answer:
         publisher = _publisher(call, wan)
-        for name in call.parameters[4:]:
-            wan.check_map(publisher.replication, name)
-        return refusal
+        map_name = call.parameters[4] if len(call.parameters) > 4 else ""
+        if len(call.parameters) > 4:
+            wan.check_map(publisher.replication, map_name)
 
-    return await _answer(call, refuse)
+        async def begin_once() -> Answer:
+            uuid, puts = wan.begin_job(kind, publisher, map_name)
+            content = {"status": "success", "message": message, "uuid": uuid}
+            return await settle(call, document(content), *puts)
+
+        return await _change(call, begin_once)
+
+    return await _answer(call, begin)
 
 
 async def wan_sync_progress(call: HttpCall) -> Answer:
-    """Return how far a synchronisation or check is: there is none yet."""
+    """Return how far a synchronisation or check is."""
 
-    async def show(_: WanCalls) -> Answer:
-        return _NO_JOB
+    async def show(wan: WanCalls) -> Answer:
+        return document(wan.progress(call.names["uuid"]))
 
     return await _answer(call, show)
 

@@ -21,6 +21,14 @@ from grid_member.wan.agreement.definitions import (
 from grid_member.wan.agreement.sections import definition_digest, definitions_of
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
 from grid_member.wan.figures import REFUSED, PublisherFigures
+from grid_member.wan.jobs.records import JobKind
+from grid_member.wan.jobs.status import (
+    WanJobDocument,
+    WanMapResultDocument,
+    WanProgressDocument,
+    jobs_document,
+    progress_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from grid_member.wan.agreement.keeper import WanKeeper
     from grid_member.wan.agreement.sections import Publishers, Section, Union
     from grid_member.wan.figures import WanFigures
+    from grid_member.wan.jobs.keeper import JobKeeper
 
 _ADDED: Final = "wan"
 """The key of publishers that other members are asked about."""
@@ -85,6 +94,9 @@ class WanPublisherDocument(TypedDict):
     blocked: list[BlockedMapDocument]
     needsSync: list[str]
     needsSyncReason: str
+    job: WanJobDocument | None
+    lastSyncs: list[WanMapResultDocument]
+    lastChecks: list[WanMapResultDocument]
 
 
 class WanReplicationDocument(TypedDict):
@@ -125,11 +137,20 @@ class Addition:
 class WanCalls:
     """The calls as one member carries them out."""
 
-    def __init__(self, keeper: WanKeeper, config: Callable[[], MemberConfig]) -> None:
+    def __init__(
+        self, keeper: WanKeeper, config: Callable[[], MemberConfig], jobs: JobKeeper
+    ) -> None:
         self.keeper = keeper
+        self.jobs = jobs
+        jobs.connected = lambda name: self.figures is not None and self.figures.of(name).connected
         self._config = config
         self.figures: WanFigures | None = None
         """What the senders of this member know; None while it has none."""
+
+    def watch(self, figures: WanFigures) -> None:
+        """Show what the senders of this member know, and let metrics tell of jobs."""
+        self.figures = figures
+        figures.jobs = self.jobs.figures
 
     @property
     def _section(self) -> Section | None:
@@ -167,12 +188,51 @@ class WanCalls:
             WanUnknownError: no configuration matches the name.
             WanConflictError: maps of this name are not replicated by it.
         """
+        if not name:
+            raise WanUnknownError("the name of the map is empty")
         from_file = self.keeper.own_map(name)
         if from_file is None:
             raise WanUnknownError(f"no map configuration matches {name}")
         reference = from_file.wan
         if reference is None or reference.replication != replication:
             raise WanConflictError(f"map {name} has no wan-replication-ref to {replication}")
+
+    def begin_job(
+        self, kind: JobKind, publisher: PublisherName, map_name: str
+    ) -> tuple[str, list[Put]]:
+        """Return the UUID of a new job of a map, or of all, and what notes it; under the lock.
+
+        Raises:
+            WanConflictError: the publisher has one, or is configured to compare nothing.
+        """
+        name, replication = publisher.publisher, publisher.replication
+        running = self.jobs.store.running(publisher)
+        if running is not None and running.kind is JobKind.SYNC:
+            raise WanConflictError(
+                f"publisher {name} of {replication} is being synchronised already: {running.uuid}"
+            )
+        if running is not None:
+            raise WanConflictError(
+                f"a consistency check of publisher {name} of {replication} is under way: "
+                f"{running.uuid}"
+            )
+        if kind is JobKind.CHECK and not self.jobs.compares(publisher):
+            raise WanConflictError(
+                f"publisher {name} of {replication} has consistency-check-strategy NONE"
+            )
+        job = self.jobs.new_job(kind, publisher, map_name)
+        return job.uuid, self.jobs.store.begin_puts(job)
+
+    def progress(self, uuid: str) -> WanProgressDocument:
+        """Return how far a job is.
+
+        Raises:
+            WanUnknownError: there is none of this UUID.
+        """
+        found = progress_document(self.jobs.store, uuid)
+        if found is None:
+            raise WanUnknownError("no synchronisation or check has this uuid")
+        return found
 
     def state_changes(
         self, publisher: PublisherName, state: PublisherState
@@ -251,6 +311,7 @@ class WanCalls:
         digests |= definitions_of(publisher, self.keeper.sections())
         union = self.keeper.union(kept, removed | {publisher: digests})
         puts += [removed_put(publisher, digests), *stored.forgetting_puts(publisher)]
+        puts += self.jobs.failing_puts(publisher)
         return (*puts, *self._agreement(union))
 
     def _agreement(self, union: Union | None) -> tuple[Put | Begin, ...]:
@@ -317,6 +378,7 @@ class WanCalls:
             "needsSyncReason": _sync_reason(
                 unsynced, self.keeper.shards.comparing(name), restored=restored
             ),
+            **jobs_document(self.jobs.store, name),
         }
 
 
@@ -324,10 +386,9 @@ def _sync_reason(unsynced: list[str], comparing: list[str], *, restored: bool) -
     if restored:
         return "the cluster began as a backup: the publisher is paused until it is resumed"
     if comparing:
-        # A comparison would end that; there is none in this version.
         return (
-            f"a queue was full: changes of {', '.join(comparing)} are not queued any more; remove "
-            "the publisher and add it again, then put the entries again"
+            f"a queue was full: changes of {', '.join(comparing)} are not queued until a "
+            "synchronisation begins, which it does when the target answers"
         )
     return "the target may miss changes that are in no queue" if unsynced else ""
 

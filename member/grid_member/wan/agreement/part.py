@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from grid_member.engine.io.ending import end_tasks
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.wan.agreement.calls import WanCalls, is_addition
 from grid_member.wan.agreement.keeper import WanKeeper
 from grid_member.wan.agreement.shards import WanShards
+from grid_member.wan.jobs.keeper import JobKeeper
+from grid_member.wan.jobs.status import operation_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +41,7 @@ class WanReplication:
     def __init__(self, calls: WanCalls, membership: Membership | None) -> None:
         self.calls = calls
         self._membership = membership
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
         """Keep the agreement from now on."""
@@ -47,11 +51,14 @@ class WanReplication:
             vote.objection = lambda content: (
                 calls.objection(content) if is_addition(content) else former(content)
             )
-        self._task = asyncio.get_running_loop().create_task(self.calls.keeper.run())
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(each.run()) for each in (self.calls.keeper, self.calls.jobs)
+        ]
 
     async def close(self) -> None:
         """Keep it no more."""
-        await end_tasks(self._task)
+        await end_tasks(*self._tasks)
 
 
 def make_wan(
@@ -63,4 +70,6 @@ def make_wan(
     keeper = WanKeeper(
         management.store, member, management.versions, shards, membership, management.config_lock
     )
-    return WanReplication(WanCalls(keeper, lambda: member.config), membership)
+    jobs = JobKeeper(management.store, keeper, wall_clock_ms)
+    management.operations.others = partial(operation_documents, jobs.store)
+    return WanReplication(WanCalls(keeper, lambda: member.config, jobs), membership)

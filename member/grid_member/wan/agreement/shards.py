@@ -42,6 +42,20 @@ class WanShards:
         """Return the shards whose data is here; a member without data has none."""
         return [shard for shard in self._shards() if type(shard.state) is State]
 
+    @property
+    def number(self) -> int:
+        """How many shards there are, with data or without."""
+        return len(self._shards())
+
+    def holds(self, name: str) -> bool:
+        """Tell whether a shard holds anything of a replicated map."""
+        return any(name in shard.state.wan.maps for shard in self.with_data())
+
+    def replicated(self, publisher: PublisherName) -> bool:
+        """Tell whether there is any map that a publisher sends."""
+        found = (each for shard in self.with_data() for each in shard.state.wan.maps.values())
+        return any(publisher in each.queues for each in found)
+
     def propose(self, operation: Operation, done: Callable[[object], None]) -> None:
         """Tell every shard; done is called with the first refusal, or None when all have it."""
         tell(self.with_data(), operation, done)

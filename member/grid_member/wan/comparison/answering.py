@@ -109,7 +109,7 @@ class Answering:
         await asyncio.wait({running.task}, timeout=self._patience_s)
         if not running.task.done():
             raise BusyError("the map is being compared")
-        # Whoever asks again wants to know how the map is then.
+        # The same question later is about the map as it is then.
         self._walks.pop(data, None)
         return running.task.result()
 

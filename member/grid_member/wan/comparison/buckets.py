@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.engine.wan.digests import Digests, Row, bucket_of, digest_of, key_bytes_of
 from grid_member.wan.comparison.messages import PAGE_BYTES, row_bytes
 from grid_member.wan.pacing import SLICE
+from grid_member.wan.protocol import MAX_TEXT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -98,6 +99,10 @@ class Walk:
                         by_bucket.setdefault(bucket, []).append(key)
         return by_bucket
 
+    def bucket(self, key: str) -> int:
+        """Return the bucket of a key."""
+        return bucket_of(key_bytes_of(key), self._bits)
+
     def row(self, key: str) -> Row | None:
         """Return what is told of a key."""
         held = self._found.held(key)
@@ -108,39 +113,34 @@ class Walk:
 
     async def page(self, buckets: Sequence[int], after: str | None) -> tuple[list[Row], bool]:
         """Return the next rows of buckets, in order, and whether there are more."""
-        first = -1 if after is None else bucket_of(key_bytes_of(after), self._bits)
+        first = -1 if after is None else self.bucket(after)
         by_bucket = await self.keys({bucket for bucket in buckets if bucket >= first})
         rows: list[Row] = []
-        size_bytes = 0
-        async for some in self._slices(_ordered(by_bucket, first, after), filtered=True):
-            for key in some:
+        size_bytes, turned = 0, 0
+        for bucket in sorted(by_bucket):
+            for key in sorted(set(by_bucket[bucket])):
+                if bucket == first and after is not None and key <= after:
+                    continue
+                row = self.row(key) if len(key_bytes_of(key)) <= MAX_TEXT_BYTES else None
+                if row is None:
+                    continue
                 if size_bytes >= PAGE_BYTES:
                     return rows, True
-                row = self.row(key)
-                if row is not None:
-                    rows.append(row)
-                    size_bytes += row_bytes(key_bytes_of(key))
+                rows.append(row)
+                size_bytes += row_bytes(key_bytes_of(key))
+            if len(rows) >= turned + SLICE:
+                turned = len(rows)
+                await self._pacer.turn()
         return rows, False
 
-    async def _slices(
-        self, keys: Sequence[str], *, filtered: bool = False
-    ) -> AsyncIterator[Sequence[str]]:
+    async def _slices(self, keys: Sequence[str]) -> AsyncIterator[Sequence[str]]:
         """Yield the keys that matter in slices, with a turn of the loop between two."""
-        includes_all = filtered or self._filter.takes_all
         self._pacer.begin()
         for start in range(0, len(keys), SLICE):
             if start:
                 await self._pacer.turn()
             some = keys[start : start + SLICE]
-            yield some if includes_all else [key for key in some if self._filter.includes(key)]
-
-
-def _ordered(by_bucket: dict[int, list[str]], first: int, after: str | None) -> list[str]:
-    """Return keys by bucket and code points, each once, behind the one that came last."""
-    ordered: list[str] = []
-    for bucket in sorted(by_bucket):
-        keys = sorted(set(by_bucket[bucket]))
-        if bucket == first and after is not None:
-            keys = [key for key in keys if key > after]
-        ordered += keys
-    return ordered
+            if self._filter.takes_all:
+                yield some
+            else:
+                yield [key for key in some if self._filter.includes(key)]

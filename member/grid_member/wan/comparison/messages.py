@@ -29,8 +29,8 @@ from grid_member.wan.protocol import (
 )
 
 MAX_QUESTION_BYTES: Final = 1 << 20
-MAX_ANSWER_BYTES: Final = 6 << 20
-PAGE_BYTES: Final = 4 << 20
+MAX_ANSWER_BYTES: Final = 4 << 20
+PAGE_BYTES: Final = 1 << 20
 """Of rows and keys, after which a page takes no further one."""
 MAX_PATTERNS: Final = 1024
 DIGESTS_QUESTION: Final = b"GWDQ"

@@ -21,6 +21,7 @@ from tests.unit.member.wan.fakes import FakeTarget, hello
 from tests.unit.member.wan.pairs import until
 
 if TYPE_CHECKING:
+    from grid_member.wan.jobs.lane import JobShard
     from grid_member.wan.replication import CloseableTransport, ShardQueues
 
 FAILS: Final = PublisherName("rep", "fails")
@@ -51,6 +52,9 @@ class FakeEngine:
     def shards(self) -> list[ShardQueues]:
         return [NoQueues()]  # type: ignore[list-item]
 
+    def job_shards(self) -> list[JobShard]:
+        raise AssertionError("there are no jobs")
+
 
 def transport(config: WanPublisherConfig) -> CloseableTransport:
     if config.publisher_id == FAILS.publisher:
@@ -69,6 +73,7 @@ async def test_one_that_cannot_begin_holds_up_no_other() -> None:
             ),
             transport=transport,
             hello=lambda agreed, agreement: hello(),
+            jobs=None,
             clock=time.monotonic,
         )
     )

@@ -23,8 +23,7 @@ REFERENCE = "answers §3 15"
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 OTHER = "00000000-0000-0000-0000-000000000001"
 NOT_CONFIGURED = failure(409, "wan-replication is not configured")
-NO_SYNC = failure(409, "synchronisations are not available in this version")
-NO_CHECK = failure(409, "consistency checks are not available in this version")
+SYNC = matching(rf'\{{"status":"success","message":"Sync initiated","uuid":"{UUID}"\}}')
 PER_MEMBER = (
     ("clearWanQueues", "WAN replication queues are cleared."),
     ("pausePublisher", "WAN publisher paused"),
@@ -70,7 +69,7 @@ def status(*publishers: str) -> Want:
         rf'\{{"publisherId":"{each}","clusterName":"london","members":\[\{{"uuid":"{UUID}",'
         r'"state":"REPLICATING","queued":0\}\],"queued":\{"own":0,"all":0\},'
         r'"connected":false,"endpoint":"[^"]*","problem":"[^"]*","lagMillis":0,"blocked":\[\],'
-        r'"needsSync":\[\],"needsSyncReason":""\}'
+        r'"needsSync":\[\],"needsSyncReason":"","job":null,"lastSyncs":\[\],"lastChecks":\[\]\}'
         for each in publishers
     )
     return matching(
@@ -113,9 +112,15 @@ CALLS: tuple[Call, ...] = (
         told(name, "r", "x", want=failure(404, "wan-replication r has no publisher x"))
         for name in UNKNOWN
     ),
-    told("sync/allmaps", "r", "london", want=NO_SYNC),
+    # No map is replicated, so each has ended before the next.
+    told("sync/allmaps", "r", "london", want=SYNC),
+    told("sync/allmaps", "r", "", want=SYNC, method="PUT"),
     *(
         told(name, "r", "", "exact", want=failure(409, "map exact has no wan-replication-ref to r"))
+        for name in ("sync/map", "consistencyCheck/map")
+    ),
+    *(
+        told(name, "r", "", "", want=failure(404, "the name of the map is empty"))
         for name in ("sync/map", "consistencyCheck/map")
     ),
     *(

@@ -231,8 +231,8 @@ async def test_a_full_queue_says_what_lets_changes_be_queued_again(
     found = await status(member)
     assert (found["queued"]["own"], found["needsSync"]) == (0, ["m"])
     assert found["needsSyncReason"] == (
-        "a queue was full: changes of m are not queued any more; remove the publisher and add it "
-        "again, then put the entries again"
+        "a queue was full: changes of m are not queued until a synchronisation begins, which it "
+        "does when the target answers"
     )
 
     assert (await tell(member, "removeWanConfig", "r", "london")).status == 200

@@ -1,0 +1,118 @@
+"""Sends the changes that a synchronisation has chosen, beside the queues.
+
+An entry is read when it is sent. The stamps make it safe in any order with what the queues send: a
+job needs no place of its own among the changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.wan.answers import REASONS, MapAnswer, reason_of
+from grid_member.wan.jobs.lane import YIELD_S
+from grid_member.wan.limits import is_too_large
+from grid_member.wan.link import CHANGES_PATH
+from grid_member.wan.pacing import SLICE
+from grid_member.wan.ports import UnreachableError
+from grid_member.wan.protocol import BatchHeader, BatchWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.engine.wan.agreement import MergePolicy
+    from grid_member.engine.wan.changes import Change
+    from grid_member.wan.hello import Welcome
+    from grid_member.wan.jobs.lane import Lane, Patience
+
+BATCH_BYTES: Final = 1 << 20
+"""Of a batch; a change that is larger travels alone."""
+
+
+class MapRefusedError(Exception):
+    """The target does not take the map; the message says why."""
+
+
+class MapSending:
+    """Sends changes of one map."""
+
+    def __init__(
+        self, lane: Lane, patience: Patience, welcome: Welcome, policy: MergePolicy
+    ) -> None:
+        self._lane = lane
+        self._patience = patience
+        self._welcome = welcome
+        self._policy = policy
+        self._number = 0
+        self._writers: list[BatchWriter] = []
+        self.too_large = 0
+        """Changes that the target's limits do not allow."""
+
+    async def send(self, changes: Iterable[Change | None]) -> int:
+        """Send changes, None is none; return how many the target has now.
+
+        Raises:
+            TargetError: the target does not have all of them.
+            MapRefusedError: it does not take the map.
+        """
+        sent = 0
+        self._lane.pacer.begin()
+        for place, change in enumerate(changes):
+            if place % SLICE == SLICE - 1:
+                await self._lane.pacer.turn()
+            if change is None or self._welcome.cluster_id in change.passed:
+                continue
+            if is_too_large(change, self._welcome.limits):
+                self.too_large += 1
+                continue
+            if not self._has_room(change):
+                sent += await self._fly()
+            self._writers[-1].add(change, self._policy)
+        return sent + await self._fly()
+
+    def _has_room(self, change: Change) -> bool:
+        """Have a batch with room for a change; False when as many are full as may be under way."""
+        settings, writers = self._lane.settings, self._writers
+        size_bytes = len(change.key) + len(change.value)
+        if writers:
+            last = writers[-1]
+            full = len(last) >= settings.batch_size or last.size_bytes + size_bytes > BATCH_BYTES
+            if not full:
+                return True
+        writers.append(BatchWriter(self._header()))
+        return len(writers) <= settings.at_once
+
+    async def _fly(self) -> int:
+        """Carry the batches there that are complete; return how many changes that were."""
+        settings = self._lane.settings
+        flying, self._writers = self._writers[: settings.at_once], self._writers[settings.at_once :]
+        if not flying:
+            return 0
+        if self._lane.shard.busy(settings.name):
+            await self._lane.sleep(YIELD_S)
+        outcomes = await asyncio.gather(*map(self._carry, flying), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return sum(map(len, flying))
+
+    async def _carry(self, writer: BatchWriter) -> None:
+        batch = await self._lane.seal(writer.body())
+        answer = await self._patience.post(CHANGES_PATH, batch)
+        if len(answer) != len(writer.maps):
+            raise UnreachableError("the target's answer is not that of a batch")
+        if answer[0] != MapAnswer.TAKEN:
+            raise MapRefusedError(reason_of(answer[0]))
+
+    def _header(self) -> BatchHeader:
+        settings = self._lane.settings
+        self._number += 1
+        ends = settings.cluster_id, self._welcome.cluster_id
+        return BatchHeader(*ends, settings.name, settings.lane, settings.lanes, self._number, 0)
+
+    @property
+    def problem(self) -> str:
+        """Why not everything could be sent; empty when it was."""
+        if not self.too_large:
+            return ""
+        return f"{REASONS[MapAnswer.TOO_LARGE]}: {self.too_large} of them were left out"
