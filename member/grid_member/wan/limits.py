@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_member.wan.protocol import MAX_TEXT_BYTES
 
 if TYPE_CHECKING:
     from grid_member.engine.wan.changes import Change
     from grid_member.wan.hello import TargetLimits
+
+
+MAX_CHARACTER_BYTES: Final = 4
+"""Of a text in UTF-8."""
 
 
 def is_too_large(change: Change, limits: TargetLimits) -> bool:
@@ -21,5 +25,7 @@ def is_too_large(change: Change, limits: TargetLimits) -> bool:
 
 
 def _is_longer(text: str, most_bytes: int) -> bool:
-    # No character takes more than four bytes.
-    return len(text) * 4 > most_bytes and len(text.encode("utf-8", "surrogatepass")) > most_bytes
+    return (
+        len(text) * MAX_CHARACTER_BYTES > most_bytes
+        and len(text.encode("utf-8", "surrogatepass")) > most_bytes
+    )

@@ -208,6 +208,7 @@ def _places(column: Sequence[T], table: dict[T, int]) -> tuple[Iterable[int], li
 
 
 def text_field(text: str) -> bytes:
+    """Return a text as it stands in a body."""
     data = text.encode(_UTF_8, _ANY_STR)
     return _LENGTH.pack(len(data)) + data
 

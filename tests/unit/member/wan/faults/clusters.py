@@ -184,6 +184,7 @@ class Cluster:
             transport=lambda _: self.transport,
             hello=lambda agreed, agreement: self._hello(),
             clock=loop.time,
+            jobs=None,
         )
         self.running = Running(engine, log, side, receiver, replication.Replication(parts))
         if side.agreement is None:

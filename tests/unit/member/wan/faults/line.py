@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.wan.hello import HelloError, read_hello, write_welcome
 from grid_member.wan.link import HELLO_PATH
-from grid_member.wan.ports import OverloadedError, RefusedError, UnreachableError
+from grid_member.wan.ports import (
+    BusyError,
+    ConflictError,
+    OverloadedError,
+    RefusedError,
+    UnreachableError,
+)
 from grid_member.wan.protocol import ProtocolError
-from grid_member.wan.receiver import BusyError, ConflictError
 
 if TYPE_CHECKING:
     import random

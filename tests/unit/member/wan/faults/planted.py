@@ -13,8 +13,9 @@ from grid_member.engine.wan.changes import Change, MergeResult
 from grid_member.wan import protocol, receiver, sender
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.places import Part, Places, QueueName
+from grid_member.wan.ports import BusyError
 from grid_member.wan.protocol import read_batch
-from grid_member.wan.receiver import BusyError, Receiver
+from grid_member.wan.receiver import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,12 +114,12 @@ def the_sender_takes_any_answer_for_yes(patch: pytest.MonkeyPatch) -> None:
 def the_checksum_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     """Take batches in which the line has changed a byte."""
 
-    def opened(data: bytes, max_bytes: int) -> bytes:
+    def opened(data: bytes, max_bytes: int, kind: bytes) -> bytes:
         whole = data[: -protocol._CRC.size]
-        return original(whole + protocol._CRC.pack(zlib.crc32(whole)), max_bytes)
+        return original(whole + protocol._CRC.pack(zlib.crc32(whole)), max_bytes, kind)
 
-    original = protocol._opened
-    patch.setattr(protocol, "_opened", opened)
+    original = protocol.opened
+    patch.setattr(protocol, "opened", opened)
 
 
 def the_older_change_counts(patch: pytest.MonkeyPatch) -> None:
