@@ -247,7 +247,7 @@ class Replication:
         link = Link(LinkParts(transport, endpoints, hello, figures))
         queues = [_Queues(shard, agreed.name) for shard in self._shards]
         running = _Running(agreed, config, transport, link, queues)
-        for each in queues:
+        for number, each in enumerate(queues):
             settings = SenderSettings(
                 name=agreed.name,
                 cluster_id=agreement.cluster_id,
@@ -259,11 +259,13 @@ class Replication:
             sender = Sender(settings, each, link, figures, parts.clock, self._compress)
             running.tasks.append(asyncio.create_task(_keep(sender)))
             if parts.jobs is not None:
-                jobs = LaneJobs(self._job_lane(settings, config, link), parts.jobs)
+                jobs = LaneJobs(self._job_lane(number, settings, config, link), parts.jobs)
                 running.tasks.append(asyncio.create_task(_keep(jobs)))
         return running
 
-    def _job_lane(self, settings: SenderSettings, config: WanPublisherConfig, link: Link) -> Lane:
+    def _job_lane(
+        self, number: int, settings: SenderSettings, config: WanPublisherConfig, link: Link
+    ) -> Lane:
         async def seal_plain(body: bytes) -> bytes:
             return seal(body)
 
@@ -272,14 +274,14 @@ class Replication:
             LaneSettings(
                 name=settings.name,
                 cluster_id=settings.cluster_id,
-                lane=settings.lane,
-                lanes=settings.lanes,
+                lane=number,
+                lanes=len(self._shards),
                 batch_size=settings.batch_size,
                 at_once=JOB_BATCHES if concurrency < 1 else min(concurrency, JOB_BATCHES),
                 in_flight_ms=2 * config.response_timeout_ms,
                 removes_extra=config.extra_entries == REMOVE,
             ),
-            self._parts.engine.job_shards()[settings.lane],
+            self._parts.engine.job_shards()[number],
             link,
             Pacer(self._parts.clock),
             self._parts.clock,

@@ -43,7 +43,6 @@ class MapSending:
         self._patience = patience
         self._welcome = welcome
         self._policy = policy
-        self._number = 0
         self._writers: list[BatchWriter] = []
         self.too_large = 0
         """Changes that the target's limits do not allow."""
@@ -106,9 +105,7 @@ class MapSending:
 
     def _header(self) -> BatchHeader:
         settings = self._lane.settings
-        self._number += 1
-        ends = settings.cluster_id, self._welcome.cluster_id
-        return BatchHeader(*ends, settings.name, settings.lane, settings.lanes, self._number, 0)
+        return BatchHeader(settings.cluster_id, self._welcome.cluster_id, settings.name)
 
     @property
     def problem(self) -> str:
