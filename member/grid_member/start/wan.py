@@ -12,7 +12,6 @@ from grid_member.config.names import find
 from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.wan import WanSide
-from grid_member.engine.log.log import wall_clock_ms
 from grid_member.security.tls import keep_fresh
 from grid_member.security.tls_client import ClientTls
 from grid_member.telemetry.logs import event
@@ -47,7 +46,7 @@ class MemberWan:
         self._engine = engine
         self._tls: dict[WanTargetTlsConfig, ClientTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        side = self._side = WanSide(engine, wall_clock_ms)
+        side = self._side = WanSide(engine)
         self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
         calls = None
         if isinstance(member.management.wan, WanReplication):

@@ -44,6 +44,9 @@ class BusyError(Exception):
 class Queues(Protocol):
     """The queues of one publisher in one shard."""
 
+    def epoch(self) -> int:
+        """Return a number that changes when places read before say nothing any more."""
+
     def waiting(self) -> Mapping[QueueName, int]:
         """Return how many keys each queue holds that may be sent: none of a paused member."""
 

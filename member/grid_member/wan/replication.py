@@ -50,6 +50,9 @@ _log: Final = logging.getLogger("grid.wan")
 class ShardQueues(Protocol):
     """The queues of one shard, for all publishers."""
 
+    def epoch(self) -> int:
+        """Return a number that changes when places read before say nothing any more."""
+
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         """Return the number of keys in each queue whose member lets the publisher send."""
 
@@ -118,6 +121,9 @@ class _Queues:
     shard: ShardQueues
     publisher: PublisherName
     wake: Callable[[], None] = lambda: None
+
+    def epoch(self) -> int:
+        return self.shard.epoch()
 
     def waiting(self) -> dict[QueueName, int]:
         found = self.shard.sendable(self.publisher)

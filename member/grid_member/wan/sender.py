@@ -114,6 +114,8 @@ class Sender:
         self._clock = clock
         self._compress = compress
         self._places = Places()
+        self._epoch = queues.epoch()
+        """Of the places."""
         self._window = Window(settings.concurrency)
         self._pacer = Pacer(clock)
         self._flights: set[asyncio.Task[None]] = set()
@@ -181,6 +183,15 @@ class Sender:
         except TimeoutError:
             return
 
+    def _follow_epoch(self) -> None:
+        """Read the queues from their begin when the shard's log was read anew.
+
+        A log in memory that its servers lost begins again: its places are lower than before.
+        """
+        epoch = self._queues.epoch()
+        if epoch != self._epoch:
+            self._epoch, self._places = epoch, Places()
+
     # Sending
 
     async def _send_next(self, welcome: Welcome) -> bool:
@@ -202,6 +213,7 @@ class Sender:
 
     def _open_queues(self) -> dict[QueueName, int]:
         """Return the queues that may be sent now and the number of their keys, in turn."""
+        self._follow_epoch()
         now_s = self._clock()
         for name in [name for name, until in self._blocked_until.items() if until <= now_s]:
             del self._blocked_until[name]
@@ -373,6 +385,7 @@ class Sender:
 
     def _acknowledge_soon(self) -> None:
         """Acknowledge what has arrived, unless that was done a moment ago or is being done."""
+        self._follow_epoch()
         if self._acknowledging is not None:
             return
         if self._clock() < self._acknowledged_s + ACKNOWLEDGING_S:
@@ -382,9 +395,10 @@ class Sender:
             self._acknowledging = asyncio.create_task(self._acknowledge(places))
 
     async def _acknowledge(self, places: dict[QueueName, int]) -> None:
+        progress = self._places
         try:
             if await self._queues.acknowledge(places):
-                self._places.confirm(places)
+                progress.confirm(places)
         finally:
             # Refused, it is tried again with all that has arrived by then.
             self._acknowledged_s = self._clock()

@@ -82,7 +82,7 @@ class Bench:
 class HandEngine(ClusterEngine):
     """Goes by the clock that a test sets, as its records do."""
 
-    def _now_of(self, shard: Shard) -> int:
+    def now_of(self, shard: Shard) -> int:
         return max(self._clock(), shard.state.timestamp_ms)
 
 
@@ -132,7 +132,7 @@ class ForwardedEngine(PartEngine):
         return True
 
     @property
-    def _whole(self) -> bool:
+    def whole(self) -> bool:
         return False
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
@@ -157,8 +157,8 @@ class ForwardedEngine(PartEngine):
         super().use_structures(structures)
         self.data.use_structures(structures)
 
-    def _now_of(self, shard: Shard) -> int:
-        return self.data._now_of(shard)
+    def now_of(self, shard: Shard) -> int:
+        return self.data.now_of(shard)
 
 
 class ForwardedBench(StreamBench):

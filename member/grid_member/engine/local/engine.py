@@ -272,7 +272,7 @@ class LocalEngine(MapSide):
         if self._expiry is not None:
             self._expiry.stop()
         if self._loop is not None:
-            self._expiry = ExpiryRounds(self.shards, self._now_of, self._loop)
+            self._expiry = ExpiryRounds(self.shards, self.now_of, self._loop)
             self._expiry.start()
 
     def _on_drained(self) -> None:

@@ -181,9 +181,9 @@ class SystemSide:
 
     @property
     def _now_ms(self) -> int:
-        return self._now_of(self._shards.durable[0])
+        return self.now_of(self._shards.durable[0])
 
-    def _now_of(self, shard: Shard) -> int:
+    def now_of(self, shard: Shard) -> int:
         """Return the time that a shard's values live by, in milliseconds since the epoch."""
         # What was over stays so when the clock is set back.
         return max(self._clock(), shard.state.timestamp_ms)

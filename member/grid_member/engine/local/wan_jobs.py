@@ -12,6 +12,8 @@ from grid_member.engine.wan.agreement import PublisherState
 from grid_member.engine.wan.changes import Change, ChangeKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.engine.log.log import Clock
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.wan.agreement import MapReference, PublisherName
@@ -21,9 +23,17 @@ if TYPE_CHECKING:
 class JobShard:
     """Reads a shard as it is at the moment of each call, and notes which maps are compared."""
 
-    def __init__(self, shard: Shard, clock: Clock) -> None:
+    def __init__(
+        self, shard: Shard, clock: Clock, is_held: Callable[[Shard], bool] = lambda _: False
+    ) -> None:
         self._shard = shard
         self._clock = clock
+        self._is_held = is_held
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing may be sent now: a backup that is made may not have what changed."""
+        return self._is_held(self._shard)
 
     def maps(self, publisher: PublisherName) -> list[str]:
         """Return the maps that the publisher sends, in order."""

@@ -287,8 +287,8 @@ class ClusterEngine(LocalEngine):
     def _system_shard(self) -> ReplicatedShard:
         return self._cluster.replicated_shards[0]
 
-    def _now_of(self, shard: Shard) -> int:
-        # Members' clocks differ: the log's time is what they have in common.
+    def now_of(self, shard: Shard) -> int:
+        """Return the time that a shard's values live by: the log's, as members' clocks differ."""
         silence_s = time.monotonic() - self._replicated_shard(shard).heard_s
         return shard.state.timestamp_ms + int(silence_s * 1000)
 

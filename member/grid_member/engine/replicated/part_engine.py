@@ -103,21 +103,21 @@ class PartEngine(ClusterEngine):
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and all of the data can be reached."""
         client = self._forward_client
-        reached = self._whole or (client is not None and client.in_contact)
+        reached = self.whole or (client is not None and client.in_contact)
         return reached and super().in_contact
 
     @property
     def answering(self) -> bool:
         """Whether no shard refuses, and all of the data can be reached or could a moment ago."""
         client = self._forward_client
-        reached = self._whole or (client is not None and client.answering)
+        reached = self.whole or (client is not None and client.answering)
         return reached and super().answering
 
     @property
     def agreed(self) -> bool:
         """Whether all shards have the same cluster state, the ones that others hold as well."""
         client = self._forward_client
-        return super().agreed and (self._whole or (client is not None and client.agreed))
+        return super().agreed and (self.whole or (client is not None and client.agreed))
 
     async def moment(self) -> list[Snapshot]:
         """Return one snapshot of all that is kept, of one moment on all members.
@@ -130,7 +130,7 @@ class PartEngine(ClusterEngine):
         if self._lite:
             raise EngineError(_NO_DATA)
         async with self._bringing_in:
-            if self._whole:
+            if self.whole:
                 return await super().moment()
             others = await self._bring_in_missing(patience_s=CUT_PATIENCE_S)
             return await do_and_end(self._moment_with(others), partial(self._give_up, others))
@@ -145,7 +145,7 @@ class PartEngine(ClusterEngine):
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them all."""
-        if self._whole:
+        if self.whole:
             return self.structure_usage()
         asking = partial(self._forward, Frame(FrameKind.USAGE, 0))
         report: Entry | Refused = await outcome_of(asking)
@@ -157,7 +157,7 @@ class PartEngine(ClusterEngine):
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
         """Set the cluster state in all shards but the first, which decides and is changed next."""
-        if self._whole:
+        if self.whole:
             super().prepare_cluster_state(state, done)
         else:
             self._forward(Frame(FrameKind.SPREAD, 0, state.value), done)
@@ -166,7 +166,7 @@ class PartEngine(ClusterEngine):
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
     ) -> None:
         """Set the cluster state, here in the first shard; then in the others."""
-        if self._whole or self._refusal is not None:
+        if self.whole or self._refusal is not None:
             super().change_cluster_state(state, done, transient=transient)
             return
         kind = FrameKind.SPREAD_FOR_NOW if transient else FrameKind.SPREAD
@@ -178,7 +178,7 @@ class PartEngine(ClusterEngine):
 
             if isinstance(outcome, Refused):
                 done(outcome)
-            elif self._whole:
+            elif self.whole:
                 StateChange(self.shards[1:], operation, nothing, spread).send()
             else:
                 self._forward(Frame(kind, 0, state.value), spread)
@@ -261,12 +261,12 @@ class PartEngine(ClusterEngine):
         return self._cluster.settings.lite
 
     @property
-    def _whole(self) -> bool:
+    def whole(self) -> bool:
         """Whether this member has all shards, with their data."""
         return self._cluster.whole
 
     def _is_map_away(self, name: str) -> bool:
-        if self._whole or self._refusal is not None:
+        if self.whole or self._refusal is not None:
             return False
         settings = self._structures.map_settings(name)
         return settings is not None and (self._lite or self._maps.away(name, settings.persistent))
@@ -302,7 +302,7 @@ class PartEngine(ClusterEngine):
 
     def _serve_others(self) -> None:
         """Do for others what they ask for, or ask them."""
-        if self._whole:
+        if self.whole:
             super()._serve_others()
         else:
             # A lite member is never asked: it needs no name by which it would not ask itself.
@@ -426,7 +426,7 @@ class PartEngine(ClusterEngine):
         seats, now_s = self._seats, asyncio.get_running_loop().time()
         if seats is None:
             return
-        if self._whole:
+        if self.whole:
             await self._end_forwarding()
         elif seats.is_long_free(now_s) and await seats.take():
             await self._become_full_replica(seats)

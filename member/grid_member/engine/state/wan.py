@@ -328,10 +328,14 @@ class Wan:
     def acknowledge(
         self, operation: WanAcknowledge, member: bytes, place: int, now_ms: int
     ) -> None:
-        """Take what the target has from queues."""
+        """Take what the target has from queues.
+
+        A place behind that of the operation itself is one of another log: a log in memory that its
+        servers lost begins again, and places with it.
+        """
         for name, of, up_to in operation.places:
             found = self._registry.maps.get(name)
-            if found is not None:
+            if found is not None and up_to < place:
                 found.acknowledge(operation.publisher, of, up_to)
 
     def drop_queue(self, operation: WanDropQueue, member: bytes, place: int, now_ms: int) -> None:

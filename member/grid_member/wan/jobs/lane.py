@@ -25,6 +25,10 @@ YIELD_S: Final = 0.01
 class JobShard(Protocol):
     """One shard as it is at the moment of each call."""
 
+    @property
+    def held(self) -> bool:
+        """Whether nothing may be sent now: a backup that is made may not have what changed."""
+
     def maps(self, publisher: PublisherName) -> list[str]:
         """Return the maps that the publisher sends, in order."""
 

@@ -55,10 +55,12 @@ class MapSending:
             MapRefusedError: it does not take the map.
         """
         sent = 0
+        await self._wait_while_held()
         self._lane.pacer.begin()
         for place, change in enumerate(changes):
             if place % SLICE == SLICE - 1:
                 await self._lane.pacer.turn()
+                await self._wait_while_held()
             if change is None or self._welcome.cluster_id in change.passed:
                 continue
             if is_too_large(change, self._welcome.limits):
@@ -66,8 +68,14 @@ class MapSending:
                 continue
             if not self._has_room(change):
                 sent += await self._fly()
+                await self._wait_while_held()
             self._writers[-1].add(change, self._policy)
         return sent + await self._fly()
+
+    async def _wait_while_held(self) -> None:
+        """Wait before the next change is read."""
+        while self._lane.shard.held:
+            await self._lane.sleep(YIELD_S)
 
     def _has_room(self, change: Change) -> bool:
         """Have a batch with room for a change; False when as many are full as may be under way."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from grid_member.engine.local.wan import WanShard
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
+    MapPut,
     Operation,
     Record,
     WanAgree,
@@ -37,7 +38,7 @@ class FakeShard:
 def test_a_shard_has_changed_when_more_may_be_sent_though_its_clock_stays() -> None:
     fake = FakeShard()
     fake.apply(WanAgree(agreement()))
-    shard = WanShard(cast("Shard", fake), lambda: NOW_MS)
+    shard = WanShard(cast("Shard", fake), lambda _: NOW_MS, lambda _: False)
     assert shard.changed()
     assert not shard.changed()
     clock = fake.state.wan.clock
@@ -50,3 +51,22 @@ def test_a_shard_has_changed_when_more_may_be_sent_though_its_clock_stays() -> N
         assert shard.changed()
         assert not shard.changed()
     assert fake.state.wan.clock == clock
+
+
+def test_nothing_is_sent_while_a_consistent_cut_goes_on() -> None:
+    fake, held = FakeShard(), [True]
+    fake.apply(WanAgree(agreement()))
+    fake.apply(MapPut("m", "k", b"v", None, 0))
+    shard = WanShard(cast("Shard", fake), lambda _: NOW_MS, lambda _: held[0])
+    assert shard.sendable(LONDON) == {}
+    held[0] = False
+    assert shard.sendable(LONDON) == {("m", MEMBERS[0]): 1}
+
+
+def test_places_say_nothing_when_the_state_is_another_one() -> None:
+    fake = FakeShard()
+    shard = WanShard(cast("Shard", fake), lambda _: NOW_MS, lambda _: False)
+    epochs = [shard.epoch(), shard.epoch()]
+    fake.state = State()
+    epochs += [shard.epoch(), shard.epoch()]
+    assert epochs == [0, 0, 1, 1]

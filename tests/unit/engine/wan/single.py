@@ -8,6 +8,7 @@ from grid_member.engine.state.operations import (
     Operation,
     Outcome,
     Record,
+    WanAcknowledge,
     WanAgree,
     WanMerge,
 )
@@ -25,6 +26,8 @@ NOW_MS = EPOCH_MS + 1_000_000
 LATEST, PASS_THROUGH = MergePolicy.LATEST_UPDATE, MergePolicy.PASS_THROUGH
 AHEAD = first_stamp(NOW_MS + 30_000)
 """Ahead of the clock of the first record, by less than is refused."""
+PLACE_BITS = 16
+"""Of a place, for the operations of one record."""
 
 
 class Single:
@@ -47,6 +50,11 @@ class Single:
 
     def put(self, key: str, member: bytes = A) -> Outcome:
         return self.apply(MapPut("m", key, b"v", None, 0), member)
+
+    def acknowledge_all(self, *names: str) -> None:
+        """Acknowledge all that A took in of maps; of the map `m` when none is named."""
+        before = ((self.counter + 1) << PLACE_BITS) - 1
+        self.apply(WanAcknowledge(LONDON, tuple((name, A, before) for name in names or ("m",))))
 
     def merge(self, one: Change, policy: MergePolicy = LATEST) -> Outcome:
         return self.apply(WanMerge(one, policy, None))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from grid_member.engine.state.operations import (
     MapClear,
     MapRemove,
-    WanAcknowledge,
     WanMemberState,
     WanPurge,
 )
@@ -32,7 +31,7 @@ def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
     single.put("k")
     later_ms = single.now_ms + 600_000
     assert wan.overdue(later_ms) == [], "both wait in the queue"
-    single.apply(WanAcknowledge(LONDON, (("removed", A, 1 << 40), ("cleared", A, 1 << 40))))
+    single.acknowledge_all("removed", "cleared")
     assert wan.overdue(single.now_ms) == [], "an older put may come"
     assert [name for name, _ in wan.overdue(later_ms)] == ["removed", "cleared"]
     single.now_ms = later_ms
@@ -40,7 +39,7 @@ def test_a_map_that_holds_nothing_any_more_is_forgotten() -> None:
         single.apply(WanPurge(name, through, waited_for=True))
     assert set(wan.maps) == {"m"}
     single.apply(MapRemove("m", "k"))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     single.now_ms += RETENTION_MS
     for name, through in wan.overdue(single.now_ms):
         single.apply(WanPurge(name, through, waited_for=True))
@@ -52,7 +51,7 @@ def test_an_older_put_of_a_map_that_was_forgotten_is_ambiguous() -> None:
     for remove in (MapRemove("m", "k"), MapClear("m")):
         single = Single(agreement())
         single.apply(remove)
-        single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+        single.acknowledge_all()
         single.now_ms += RETENTION_MS
         single.apply(WanPurge("m", AHEAD, waited_for=True))
         assert single.state.wan.maps == {}
@@ -65,7 +64,7 @@ def test_a_map_whose_tombstones_were_purged_a_moment_ago_is_not_forgotten() -> N
     """Else the mark of all forgotten maps would make changes of others ambiguous."""
     single = Single(agreement(maps=("*",)))
     single.apply(MapRemove("m", "k"))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     single.apply(WanPurge("m", single.state.wan.clock, waited_for=True))
     assert single.state.wan.maps["m"].tombstones == {}
     fresh = change("k", single.state.wan.clock - 1)._replace(name="new")
@@ -76,7 +75,7 @@ def test_a_map_whose_tombstones_were_purged_a_moment_ago_is_not_forgotten() -> N
 def test_a_map_that_was_forgotten_with_nothing_to_come_leaves_no_mark() -> None:
     single = Single(agreement())
     single.apply(MapRemove("m", "k"))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     single.now_ms += RETENTION_MS
     single.apply(WanPurge("m", AHEAD, waited_for=False))
     assert single.state.wan.maps == {}

@@ -49,7 +49,17 @@ from tests.unit.engine.backed_up import dumps
 from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.wan import planted
 from tests.unit.engine.wan.agreements import LONDON, OWN, agreement, publisher
-from tests.unit.engine.wan.single import AHEAD, NOW_MS, OTHER, PASS_THROUGH, A, B, Single, change
+from tests.unit.engine.wan.single import (
+    AHEAD,
+    NOW_MS,
+    OTHER,
+    PASS_THROUGH,
+    PLACE_BITS,
+    A,
+    B,
+    Single,
+    change,
+)
 from tests.unit.engine.wan_strategies import SMALL_WAN_OPERATIONS
 
 if TYPE_CHECKING:
@@ -243,6 +253,17 @@ def test_a_clear_is_one_change_between_others() -> None:
     assert single.queued() == [("l", ChangeKind.PUT)]
 
 
+def test_places_of_another_log_acknowledge_nothing() -> None:
+    """A log in memory that its servers lost begins again, and so do places."""
+    single = Single(agreement())
+    single.put("k")
+    ahead = (single.counter + 1) << PLACE_BITS
+    single.apply(WanAcknowledge(LONDON, (("m", A, ahead),)))
+    assert single.state.wan.queue_sizes(LONDON) == {("m", A): 1}
+    single.acknowledge_all()
+    assert not single.state.wan.queue_sizes(LONDON)
+
+
 def test_a_later_change_is_not_acknowledged() -> None:
     single = Single(agreement())
     single.put("k")
@@ -305,7 +326,7 @@ def test_a_purged_tombstone_makes_an_older_put_ambiguous() -> None:
     single.apply(MapRemove("m", "k"))
     single.apply(WanPurge("m", AHEAD, waited_for=True))
     assert single.merge(change("k", 5)) is MergeResult.OLDER  # it waits in the queue
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     single.apply(WanPurge("m", AHEAD, waited_for=True))
     assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
     assert single.state.wan.maps["m"].ambiguous == 1
@@ -328,7 +349,7 @@ def test_tombstones_that_wait_are_not_searched_for_some_that_may_go(
         single.apply(MapRemove("m", str(number)))
     tombstones = single.state.wan.maps["m"].tombstones
     assert (len(tombstones), asked) == (3000, [])
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     for number in range(3000, 3100):
         single.apply(MapRemove("m", str(number)))
     assert list(tombstones)[-100:] == [str(number) for number in range(3000, 3100)]
@@ -341,7 +362,7 @@ def test_a_tombstone_is_overdue_after_its_retention_unless_it_waits_in_a_queue()
     single.apply(MapRemove("m", "l"))
     wan, later_ms = single.state.wan, single.now_ms + 600_000
     assert wan.overdue(later_ms) == [], "both wait in the queue"
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     assert wan.overdue(later_ms - 2) == []
     assert wan.overdue(later_ms - 1) == [("m", last_stamp(later_ms - 600_001))]
     ((name, through),) = wan.overdue(later_ms - 1)
@@ -390,7 +411,7 @@ def test_a_map_needs_a_sync_when_more_than_before_is_published(
 ) -> None:
     single = Single(first)
     single.merge(change("k", AHEAD))
-    single.apply(WanAcknowledge(LONDON, (("m", A, 1 << 40),)))
+    single.acknowledge_all()
     assert single.state.wan.unsynced(LONDON) == set()
     single.apply(WanAgree(second))
     assert single.state.wan.unsynced(LONDON) == {"m"}
@@ -482,7 +503,7 @@ def test_what_waits_is_found_without_a_look_at_all_maps() -> None:
     single = Single(agreement(maps=("*",)))
     for name in "abcde":
         single.apply(MapPut(name, "k", b"v", None, 0))
-    single.apply(WanAcknowledge(LONDON, tuple((name, A, 1 << 40) for name in "bcd")))
+    single.acknowledge_all(*"bcd")
     for key in "lm":
         single.apply(MapPut("e", key, b"v", None, 0))
     single.state.wan._registry.maps = Unwalkable(single.state.wan.maps)

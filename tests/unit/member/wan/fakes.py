@@ -37,7 +37,7 @@ class FakeQueues:
         self.queues: dict[QueueName, dict[tuple[str, str], QueuedChange]] = {}
         self.paused: set[bytes] = set()
         self.policies: dict[str, MergePolicy] = {}
-        self.place = 0
+        self.place = self.log = 0
         self.acknowledged: list[Mapping[QueueName, int]] = []
         self.refuses_acknowledgements = False
         self.on_removal: Callable[[Change], None] = lambda _: None
@@ -52,6 +52,17 @@ class FakeQueues:
         queue = QueueName(change.name, member)
         self.queues.setdefault(queue, {})[key] = QueuedChange(self.place, change)
         self._wake()
+
+    def begin_again(self, *changes: Change, member: bytes = MEMBER) -> None:
+        """Begin another log, whose places begin again, with these changes in it."""
+        self.log += 1
+        self.place = 0
+        self.queues.clear()
+        for change in changes:
+            self.add(change, member)
+
+    def epoch(self) -> int:
+        return self.log
 
     def waiting(self) -> dict[QueueName, int]:
         return {

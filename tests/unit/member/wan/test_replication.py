@@ -36,6 +36,9 @@ class Line(FakeTarget):
 class NoQueues:
     """A shard in which nothing waits."""
 
+    def epoch(self) -> int:
+        return 0
+
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         return {}
 
@@ -48,9 +51,10 @@ class FakeEngine:
         full, state = WhenQueueFull.DISCARD_AFTER_MUTATION, PublisherState.REPLICATING
         publishers = tuple(AgreedPublisher(name, "london", 100, full, state) for name in names)
         self.agreement = Agreement(1, SOURCE, (), publishers, 0, 0, 60_000)
+        self._shards = [NoQueues()]
 
     def shards(self) -> list[ShardQueues]:
-        return [NoQueues()]  # type: ignore[list-item]
+        return self._shards  # type: ignore[return-value]
 
     def job_shards(self) -> list[JobShard]:
         raise AssertionError("there are no jobs")

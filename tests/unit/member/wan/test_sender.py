@@ -391,3 +391,21 @@ def test_content_types_count_for_the_size_of_a_batch() -> None:
                 assert sum(len(change.content_type or "") for change in batch.changes) <= 1 << 20
 
     play(scene())
+
+
+def test_a_log_that_begins_again_is_read_from_its_begin() -> None:
+    async def scene() -> None:
+        target = FakeTarget(delay_s=0.5)
+        async with source(target, batch_size=10, concurrency=4) as running:
+            running.add(puts(35))
+            await running.until(lambda: bool(target.batches))
+            # Batches are under way, and places are about to be acknowledged.
+            running.queues.begin_again(put("orders", "new-1", 101), put("orders", "new-2", 102))
+            await running.until_empty()
+            assert {("orders", "new-1"), ("orders", "new-2")} <= target.stamps.keys()
+            running.add([put("orders", "new-3", 103)])
+            await running.until_empty()
+            last = QueueName("orders", MEMBER)
+            assert running.queues.acknowledged[-1] == {last: 3}
+
+    play(scene())

@@ -171,7 +171,7 @@ class Cluster:
             FixedStructures(dict(settings)), OneShard(log, self.now_ms), self.now_ms
         )
         await engine.start()
-        side = WanSide(engine, self.now_ms)
+        side = WanSide(engine)
         self.figures = WanFigures(look=side.look)
         loop = asyncio.get_running_loop()
         facts = ClusterFacts(MAPS.__contains__, lambda: None, lambda _: ())
