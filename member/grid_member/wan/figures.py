@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
+from grid_member.wan.reports import SenderReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ OTHER_SOURCES: Final = "other"
 class PublisherFigures:
     """Of one publisher, all shards together."""
 
+    lanes: int = 0
+    """How many shards this member sends."""
     connected: bool = False
     endpoint: str = ""
     """The address that answered last."""
@@ -38,6 +41,17 @@ class PublisherFigures:
     """From sending a batch to its answer."""
     blocked: dict[str, str] = field(default_factory=dict)
     """By map, why the target refuses its changes."""
+
+    def end(self) -> None:
+        """Have no connection any more."""
+        self.connected, self.endpoint, self.problem = False, "", ""
+        self.blocked.clear()
+
+    def report(self, *, able: bool = True) -> SenderReport:
+        """Return what the other members are told."""
+        return SenderReport(
+            able, self.lanes, self.connected, self.endpoint, self.problem, dict(self.blocked)
+        )
 
 
 class JobFigures(NamedTuple):
@@ -61,6 +75,8 @@ class WanFigures:
     """By name of the source: how many changes had which result."""
     look: Callable[[PublisherName], PublisherLook | None] = lambda _: None
     """Returns how far a publisher is."""
+    of_cluster: Callable[[PublisherName], SenderReport] | None = None
+    """Returns how a publisher is by what all members tell; None: this member is alone."""
     tombstones: Callable[[], int] = lambda: 0
     """Returns how many removed keys are remembered."""
     jobs: Callable[[PublisherName], JobFigures] = lambda _: NO_JOBS
@@ -78,6 +94,10 @@ class WanFigures:
     def of(self, name: PublisherName) -> PublisherFigures:
         """Return the figures of a publisher, those of one that has sent nothing if it has none."""
         return self.publishers.get(name) or PublisherFigures()
+
+    def report(self, name: PublisherName) -> SenderReport:
+        """Return how a publisher of the cluster is."""
+        return self.of(name).report() if self.of_cluster is None else self.of_cluster(name)
 
     def count_received(self, source: str, results: Counter[str]) -> None:
         """Count the changes of a batch."""

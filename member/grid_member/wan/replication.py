@@ -1,4 +1,4 @@
-"""All senders of a member: of each publisher that the members agreed on, one in each shard."""
+"""All senders of a member: of each publisher that was agreed on, in the shards that it sends."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from grid_member.wan.places import QueueName
 from grid_member.wan.ports import Transport
 from grid_member.wan.protocol import MAX_CHANGES, seal, seal_compressed
 from grid_member.wan.sender import Sender, SenderSettings
+from grid_member.wan.sharing import Alone, MemberStates, Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,10 +45,11 @@ AUTO: Final = "AUTO"
 REMOVE: Final = "REMOVE"
 JOB_BATCHES: Final = 4
 """Batches of a synchronisation that are under way at once."""
+NOT_CONFIGURED: Final = "this member's configuration has no credentials for the publisher"
 _log: Final = logging.getLogger("grid.wan")
 
 
-class ShardQueues(Protocol):
+class ShardQueues(MemberStates, Protocol):
     """The queues of one shard, for all publishers."""
 
     def epoch(self) -> int:
@@ -112,6 +114,8 @@ class ReplicationParts:
     jobs: JobStore | None
     """Synchronisations and checks; None carries out none."""
     clock: Callable[[], float]
+    sharing: Sharing | None = None
+    """Decides which shards this member sends; None: all of them."""
 
 
 @dataclass(slots=True)
@@ -150,20 +154,40 @@ class _Queues:
 
 
 @dataclass(slots=True)
+class _Lane:
+    """The sender of a publisher in one shard, and its jobs."""
+
+    queues: _Queues
+    tasks: list[asyncio.Task[None]]
+
+
+@dataclass(slots=True)
 class _Running:
     """A publisher that sends."""
 
     agreed: AgreedPublisher
     config: WanPublisherConfig
+    cluster_id: bytes
     transport: CloseableTransport
     link: Link
-    queues: list[_Queues]
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    lanes: dict[int, _Lane] = field(default_factory=dict)
 
     async def stop(self) -> None:
+        await self.stop_lanes(list(self.lanes))
         self.link.close()
-        await end_tasks(*self.tasks)
         await self.transport.close()
+
+    async def stop_lanes(self, numbers: Iterable[int]) -> None:
+        await end_tasks(*(task for number in numbers for task in self.lanes.pop(number).tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a publisher is to send, and how."""
+
+    agreed: AgreedPublisher
+    config: WanPublisherConfig
+    lanes: frozenset[int]
 
 
 class Replication:
@@ -171,6 +195,7 @@ class Replication:
 
     def __init__(self, parts: ReplicationParts) -> None:
         self._parts = parts
+        self._sharing: Sharing = parts.sharing or Alone()
         self._shards: Sequence[ShardQueues] = ()
         self._publishers: dict[PublisherName, _Running] = {}
         self._unknown: set[PublisherName] = set()
@@ -184,13 +209,10 @@ class Replication:
     async def stop(self) -> None:
         """Send no more. What is queued stays so."""
         await end_tasks(self._task)
-        for running in self._publishers.values():
-            await running.stop()
-        self._publishers.clear()
+        await self._stop_all()
         self._threads.shutdown(wait=False)
 
     async def _run(self) -> None:
-        self._shards = self._parts.engine.shards()
         followed_s: float | None = None
         while True:
             try:
@@ -205,40 +227,72 @@ class Replication:
 
     def _wake(self) -> None:
         """Wake the senders of shards in which a replicated map changed."""
-        for place, shard in enumerate(self._shards):
+        for number, shard in enumerate(self._shards):
             if shard.changed():
                 for running in self._publishers.values():
-                    running.queues[place].wake()
+                    lane = running.lanes.get(number)
+                    if lane is not None:
+                        lane.queues.wake()
 
     async def _follow(self) -> None:
+        """Begin and end senders as the agreement and the other members ask for."""
         agreement = self._parts.engine.agreement
-        wanted: dict[PublisherName, tuple[AgreedPublisher, WanPublisherConfig]] = {}
-        for agreed in () if agreement is None else agreement.publishers:
-            config = self._parts.configured(agreed.name)
-            if config is not None:
-                wanted[agreed.name] = agreed, config
-            elif agreed.name not in self._unknown:
-                self._unknown.add(agreed.name)
-                told = agreed.name._asdict()
-                event(_log, logging.WARNING, "not configured on this member", **told)
+        shards = self._parts.engine.shards()
+        if any(known is not shard for known, shard in zip(self._shards, shards, strict=False)):
+            await self._stop_all()
+        self._shards = shards
+        publishers = () if agreement is None else agreement.publishers
+        self._sharing.look([agreed.name for agreed in publishers])
+        wanted = {agreed.name: self._wanted(agreed) for agreed in publishers}
         for name, running in list(self._publishers.items()):
-            if wanted.get(name) != (running.agreed, running.config):
-                del self._publishers[name]
-                await running.stop()
-        for name, (agreed, config) in wanted.items():
-            if name in self._publishers or agreement is None:
+            found = wanted.get(name)
+            if found is None or (found.agreed, found.config) != (running.agreed, running.config):
+                await self._stop(name)
+        for name, found in wanted.items():
+            if found is None or agreement is None:
                 continue
             try:
-                self._publishers[name] = self._begin(agreed, config, agreement)
+                await self._keep(name, found, agreement)
             except Exception as problem:
                 # Files that cannot be read, say: the others are not to wait for this one.
                 failure(_log, "a publisher cannot begin", problem)
 
-    def _begin(
-        self, agreed: AgreedPublisher, config: WanPublisherConfig, agreement: Agreement
-    ) -> _Running:
-        parts = self._parts
-        figures = parts.figures.publisher(agreed.name)
+    def _wanted(self, agreed: AgreedPublisher) -> _Wanted | None:
+        """Return what this member is to send for a publisher, None when it sends nothing."""
+        parts, name = self._parts, agreed.name
+        figures, config = parts.figures.publisher(name), parts.configured(name)
+        able = config is not None and bool(self._shards)
+        lanes = self._sharing.lanes(name, self._shards, able=able)
+        figures.lanes = len(lanes)
+        if config is None:
+            figures.problem = NOT_CONFIGURED
+            if name not in self._unknown:
+                self._unknown.add(name)
+                event(_log, logging.WARNING, "not configured on this member", **name._asdict())
+        elif figures.problem == NOT_CONFIGURED:
+            figures.problem = ""
+        self._sharing.report(name, figures.report(able=able))
+        return None if config is None or not lanes else _Wanted(agreed, config, lanes)
+
+    async def _keep(self, name: PublisherName, wanted: _Wanted, agreement: Agreement) -> None:
+        """Let a publisher have senders in the lanes that are wanted, and in no others."""
+        running = self._publishers.get(name)
+        if running is None:
+            running = self._publishers[name] = self._begin(wanted, agreement)
+        await running.stop_lanes([lane for lane in running.lanes if lane not in wanted.lanes])
+        for lane in sorted(wanted.lanes - running.lanes.keys()):
+            running.lanes[lane] = self._begin_lane(running, lane)
+
+    async def _stop(self, name: PublisherName) -> None:
+        await self._publishers.pop(name).stop()
+        self._parts.figures.publisher(name).end()
+
+    async def _stop_all(self) -> None:
+        for name in list(self._publishers):
+            await self._stop(name)
+
+    def _begin(self, wanted: _Wanted, agreement: Agreement) -> _Running:
+        parts, agreed, config = self._parts, wanted.agreed, wanted.config
         endpoints = Endpoints(
             config.target_endpoints,
             parts.clock,
@@ -250,24 +304,26 @@ class Replication:
         def hello() -> Hello:
             return parts.hello(agreed, parts.engine.agreement or agreement)
 
-        link = Link(LinkParts(transport, endpoints, hello, figures))
-        queues = [_Queues(shard, agreed.name) for shard in self._shards]
-        running = _Running(agreed, config, transport, link, queues)
-        for number, each in enumerate(queues):
-            settings = SenderSettings(
-                name=agreed.name,
-                cluster_id=agreement.cluster_id,
-                batch_size=min(config.batch_size, MAX_CHANGES),
-                max_delay_s=config.batch_max_delay_ms / 1000,
-                concurrency=config.max_concurrent_invocations,
-                compresses=config.compression == AUTO,
-            )
-            sender = Sender(settings, each, link, figures, parts.clock, self._compress)
-            running.tasks.append(asyncio.create_task(_keep(sender)))
-            if parts.jobs is not None:
-                jobs = LaneJobs(self._job_lane(number, settings, config, link), parts.jobs)
-                running.tasks.append(asyncio.create_task(_keep(jobs)))
-        return running
+        link = Link(LinkParts(transport, endpoints, hello, parts.figures.publisher(agreed.name)))
+        return _Running(agreed, config, agreement.cluster_id, transport, link)
+
+    def _begin_lane(self, running: _Running, lane: int) -> _Lane:
+        parts, config, name = self._parts, running.config, running.agreed.name
+        queues = _Queues(self._shards[lane], name)
+        settings = SenderSettings(
+            name=name,
+            cluster_id=running.cluster_id,
+            batch_size=min(config.batch_size, MAX_CHANGES),
+            max_delay_s=config.batch_max_delay_ms / 1000,
+            concurrency=config.max_concurrent_invocations,
+            compresses=config.compression == AUTO,
+        )
+        figures = parts.figures.publisher(name)
+        sender = Sender(settings, queues, running.link, figures, parts.clock, self._compress)
+        works: list[Sender | LaneJobs] = [sender]
+        if parts.jobs is not None:
+            works.append(LaneJobs(self._job_lane(lane, settings, config, running.link), parts.jobs))
+        return _Lane(queues, [asyncio.create_task(_keep(work)) for work in works])
 
     def _job_lane(
         self, number: int, settings: SenderSettings, config: WanPublisherConfig, link: Link

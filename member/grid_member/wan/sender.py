@@ -122,6 +122,8 @@ class Sender:
         self._problem: TargetError | None = None
         self._failures = 0
         self._blocked_until: dict[str, float] = {}
+        self._told_blocked: set[str] = set()
+        """Maps that the figures name as blocked by this sender."""
         self._turn = 0
         self._sent_s = -GATHERING_S
         """When the last batch went."""
@@ -165,6 +167,9 @@ class Sender:
 
     async def _end(self) -> None:
         await end_tasks(*self._flights, self._acknowledging)
+        for name in self._told_blocked:
+            self._figures.blocked.pop(name, None)  # another member may send the shard from now on
+        self._told_blocked.clear()
 
     async def _wait(self) -> None:
         """Wait for something new, or for the moment when something is due."""
@@ -370,11 +375,13 @@ class Sender:
         self._blocked_until[name] = self._clock() + BLOCKED_S
         if self._figures.blocked.get(name) != reason:
             self._figures.blocked[name] = reason
+            self._told_blocked.add(name)
             event(_log, logging.WARNING, "blocked", **self._named(), map=name, why=reason)
 
     def _unblock(self, name: str) -> None:
         if name in self._blocked_until:
             return  # what came back was sent before
+        self._told_blocked.discard(name)
         if self._figures.blocked.pop(name, None) is not None:
             event(_log, logging.INFO, "no longer blocked", **self._named(), map=name)
 

@@ -47,7 +47,9 @@ def wan_metrics(figures: WanFigures) -> Iterator[Metric]:
 
 def _sent(figures: WanFigures) -> Iterator[Metric]:
     connected = GaugeMetricFamily(
-        "grid_wan_connected", "1 while the target answers this member.", labels=_PUBLISHER
+        "grid_wan_connected",
+        "1 while the target answers this member, on members that send.",
+        labels=_PUBLISHER,
     )
     blocked = GaugeMetricFamily(
         "grid_wan_blocked_maps", "Maps whose changes the target refuses.", labels=_PUBLISHER
@@ -64,8 +66,9 @@ def _sent(figures: WanFigures) -> Iterator[Metric]:
         labels=_PUBLISHER,
     )
     for name, found in sorted(figures.publishers.items()):
-        connected.add_metric(name, int(found.connected))
-        blocked.add_metric(name, len(found.blocked))
+        if found.lanes:  # another member has the connection if this one does not send
+            connected.add_metric(name, int(found.connected))
+            blocked.add_metric(name, len(found.blocked))
         changes.add_metric(name, found.sent_changes)
         sent_bytes.add_metric(name, found.sent_bytes)
         durations.add_metric(name, buckets(found.batches), found.batches.sum_s)
