@@ -41,6 +41,10 @@ class BusyError(Exception):
     """Nothing is taken now: to be sent again, nothing or not all of it was merged."""
 
 
+class ComparingError(BusyError):
+    """The answer to a question about a map takes longer: the same member is to be asked again."""
+
+
 class Queues(Protocol):
     """The queues of one publisher in one shard."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.wan.changes import MergeResult
@@ -21,9 +21,10 @@ from grid_member.wan.hello import TargetLimits, Welcome
 from grid_member.wan.pacing import SLICE, Pacer
 from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import PROTOCOL, read_batch
+from grid_member.wan.requests import RequestKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from grid_member.engine.api import Done
     from grid_member.engine.wan.agreement import Agreement, MergePolicy
@@ -37,6 +38,9 @@ MAX_WAITING_MERGES: Final = 8192
 """Merges without an outcome; while there are more no batch is taken."""
 BATCH_OVERHEAD_BYTES: Final = 1 << 20
 """Of a batch beyond its largest value: names, heads, and the batches of many small changes."""
+MAX_PASSED_ON: Final = 64
+"""Messages that another member answers at once for this one, which lacks shards."""
+TOO_MANY: Final = "too many merges wait"
 MAX_SHOWN_CHARACTERS: Final = 64
 NOT_READY: Final = "the member is not ready"
 NOT_AGREED: Final = "the members have not agreed on WAN replication yet"
@@ -51,6 +55,10 @@ _MAP_REFUSALS: Final = {
     Reason.NOT_CONFIGURED: MapAnswer.NOT_CONFIGURED,
     Reason.CLOCK_AHEAD: MapAnswer.CLOCK_AHEAD,
 }
+
+
+PassOn: TypeAlias = "Callable[[RequestKind, bytes], Awaitable[bytes]]"
+"""Has another member of the cluster answer a message; raises what the receiver raises."""
 
 
 class Merging(Protocol):
@@ -93,6 +101,32 @@ class ReceiverSettings:
         return self.key_bytes + self.value_bytes + 2 * BATCH_OVERHEAD_BYTES
 
 
+class Sources(Protocol):
+    """The names of the clusters that said hello, by their ids."""
+
+    def note(self, cluster_id: bytes, name: str) -> None:
+        """Remember a name, unless there are very many."""
+
+    def name(self, cluster_id: bytes) -> str | None:
+        """Return the name of a cluster, None when it is not known."""
+
+
+class SourceNames:
+    """The names of the clusters that said hello, by their ids: those that this member heard."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+
+    def note(self, cluster_id: bytes, name: str) -> None:
+        """Remember a name, unless there are very many."""
+        if len(self._names) < MAX_SOURCES or cluster_id in self._names:
+            self._names[cluster_id] = name
+
+    def name(self, cluster_id: bytes) -> str | None:
+        """Return the name of a cluster, None when it is not known."""
+        return self._names.get(cluster_id)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """What the receiver asks again with each request."""
@@ -103,6 +137,10 @@ class ClusterFacts:
     """Why the cluster's version has no WAN replication; None when it has."""
     published_back: Callable[[str], tuple[str, ...]]
     """Returns the configured maps that are published to a cluster of this name."""
+    sources: Sources = field(default_factory=SourceNames)
+    """The names of the clusters that said hello to any member."""
+    replica: Callable[[], PassOn | None] = lambda: None
+    """Returns what has messages answered elsewhere, on a member that lacks shards; else None."""
 
 
 class Receiver:
@@ -122,10 +160,10 @@ class Receiver:
         self._figures = figures
         self._pacer = pacer
         self.answering = Answering(engine.compared, facts.is_configured, pacer)
-        self._names: dict[bytes, str] = {}
-        """Of the clusters that said hello, by their ids."""
         self.waiting = 0
         """Merges of the batches that were taken, without an outcome."""
+        self._passed_on = 0
+        """Messages that another member answers now."""
 
     def greet(self, hello: Hello) -> Welcome:
         """Return what a source may send.
@@ -138,8 +176,7 @@ class Receiver:
         problem = self._hello_problem(hello, agreement)
         if problem is not None:
             raise ConflictError(problem)
-        if len(self._names) < MAX_SOURCES or hello.cluster_id in self._names:
-            self._names[hello.cluster_id] = hello.cluster_name[:MAX_SHOWN_CHARACTERS]
+        self._facts.sources.note(hello.cluster_id, hello.cluster_name[:MAX_SHOWN_CHARACTERS])
         settings = self.settings
         return Welcome(
             protocol=PROTOCOL,
@@ -161,17 +198,42 @@ class Receiver:
             BusyError: not all of it was merged.
         """
         self._agreement()
+        replica = self._facts.replica()
+        if replica is not None:
+            return await self._pass_on(replica, RequestKind.CHANGES, data)
         if self.waiting > MAX_WAITING_MERGES:
-            raise BusyError("too many merges wait")
+            raise BusyError(TOO_MANY)
         batch = read_batch(data, self.settings.batch_bytes)
         source = batch.header.source
-        self.check_ends(source, batch.header.target)
+        self._check_ends(source, batch.header.target)
         if any(source not in change.passed for change in batch.changes):
             # This cluster would send such a change back to its source.
             raise ConflictError(UNNAMED_SOURCE)
         return await self._merge(batch)
 
-    def check_ends(self, source: bytes, target: bytes) -> None:
+    async def digests(self, data: bytes) -> bytes:
+        """Return the answer to a question for digests of a map.
+
+        Raises:
+            ProtocolError: the bytes are no such question.
+            ConflictError: the question is for another cluster, or from this one.
+            BusyError: to be asked again.
+        """
+        self._agreement()
+        replica = self._facts.replica()
+        if replica is not None:
+            return await self._pass_on(replica, RequestKind.DIGESTS, data)
+        return await self.answering.digests(data, self._check_ends)
+
+    async def keys(self, data: bytes) -> bytes:
+        """Return the answer to a question for keys of a map, as `digests` does."""
+        self._agreement()
+        replica = self._facts.replica()
+        if replica is not None:
+            return await self._pass_on(replica, RequestKind.KEYS, data)
+        return await self.answering.keys(data, self._check_ends)
+
+    def _check_ends(self, source: bytes, target: bytes) -> None:
         """Look whether a message is from another cluster and for this one.
 
         Raises:
@@ -183,6 +245,15 @@ class Receiver:
             raise ConflictError("the message is for another cluster: say hello again")
         if source == agreement.cluster_id:
             raise ConflictError("the message is from this cluster itself")
+
+    async def _pass_on(self, replica: PassOn, kind: RequestKind, data: bytes) -> bytes:
+        if self._passed_on >= MAX_PASSED_ON:
+            raise BusyError(TOO_MANY)
+        self._passed_on += 1
+        try:
+            return await replica(kind, data)
+        finally:
+            self._passed_on -= 1
 
     def _agreement(self) -> Agreement:
         problem = self._facts.version_problem()
@@ -220,7 +291,7 @@ class Receiver:
         refused |= merges.refused
         counts = merges.counts
         counts[REFUSED] += sum(change.name in refused for change in batch.changes)
-        source = self._names.get(batch.header.source, _UNNAMED)
+        source = self._facts.sources.name(batch.header.source) or _UNNAMED
         self._figures.count_received(source, +counts)
         ambiguous = counts[MergeResult.AMBIGUOUS.value]
         if ambiguous:

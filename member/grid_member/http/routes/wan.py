@@ -114,10 +114,10 @@ async def wan_sync_progress(call: HttpCall) -> Answer:
 
 
 async def wan_status(call: HttpCall) -> Answer:
-    """Return what this member knows of all publishers."""
+    """Return what is known of all publishers."""
 
     async def show(wan: WanCalls) -> Answer:
-        return document(wan.status())
+        return document(await wan.whole_status())
 
     return await _answer(call, show)
 

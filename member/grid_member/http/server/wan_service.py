@@ -119,9 +119,9 @@ class WanService:
             if path == CHANGES_PATH:
                 answer = await receiver.take(body)
             elif path == DIGESTS_PATH:
-                answer = await receiver.answering.digests(body, receiver.check_ends)
+                answer = await receiver.digests(body)
             else:
-                answer = await receiver.answering.keys(body, receiver.check_ends)
+                answer = await receiver.keys(body)
         except ProtocolError as problem:
             _tell("a message is malformed", problem, request)
             return error(400, str(problem))

@@ -20,7 +20,7 @@ from grid_member.wan.agreement.definitions import (
 )
 from grid_member.wan.agreement.sections import definition_digest, definitions_of
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
-from grid_member.wan.figures import REFUSED, PublisherFigures
+from grid_member.wan.figures import REFUSED
 from grid_member.wan.jobs.records import JobKind
 from grid_member.wan.jobs.status import (
     WanJobDocument,
@@ -29,9 +29,10 @@ from grid_member.wan.jobs.status import (
     jobs_document,
     progress_document,
 )
+from grid_member.wan.reports import SenderReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.values.system_store import Begin
     from grid_member.config.model.member import MemberConfig
@@ -81,7 +82,7 @@ class BlockedMapDocument(TypedDict):
 
 
 class WanPublisherDocument(TypedDict):
-    """A publisher in the status; from `connected` to `blocked` as this member's sender has it."""
+    """A publisher in the status; from `connected` to `blocked` as all its senders have it."""
 
     publisherId: str
     clusterName: str
@@ -142,10 +143,14 @@ class WanCalls:
     ) -> None:
         self.keeper = keeper
         self.jobs = jobs
-        jobs.connected = lambda name: self.figures is not None and self.figures.of(name).connected
+        jobs.connected = lambda name: (
+            self.figures is not None and self.figures.report(name).connected
+        )
         self._config = config
         self.figures: WanFigures | None = None
         """What the senders of this member know; None while it has none."""
+        self.asks: Callable[[], Callable[[], Awaitable[WanStatusDocument]] | None] = lambda: None
+        """Returns what asks a member with all shards for the status, where this one lacks some."""
 
     def watch(self, figures: WanFigures) -> None:
         """Show what the senders of this member know, and let metrics tell of jobs."""
@@ -325,8 +330,17 @@ class WanCalls:
         """Return what this member has against publishers that are to be added."""
         return added_objection(content, self._config().wan)
 
-    def status(self) -> WanStatusDocument:
-        """Return what this member knows of all publishers."""
+    async def whole_status(self) -> WanStatusDocument:
+        """Return the status; a member that lacks shards asks one that has all of them.
+
+        Raises:
+            WanUnavailableError: no such member answers.
+        """
+        ask = self.asks()
+        return self.status(self.keeper.own_uuid) if ask is None else await ask()
+
+    def status(self, asking: str) -> WanStatusDocument:
+        """Return what this member knows of all publishers; asking is the UUID of who is told."""
         section = self._section
         replications = {} if section is None else section.replications
         return {
@@ -335,7 +349,8 @@ class WanCalls:
                 {
                     "name": name,
                     "publishers": [
-                        self._publisher_status(PublisherName(name, each)) for each in publishers
+                        self._publisher_status(PublisherName(name, each), asking)
+                        for each in publishers
                     ],
                 }
                 for name, publishers in replications.items()
@@ -343,13 +358,13 @@ class WanCalls:
             "sources": [] if self.figures is None else _sources(self.figures),
         }
 
-    def _publisher_status(self, name: PublisherName) -> WanPublisherDocument:
+    def _publisher_status(self, name: PublisherName, asking: str) -> WanPublisherDocument:
         section, states = self._section, self.keeper.stored.states()
         publisher = None if section is None else section.publisher(name)
         if publisher is None:
             raise LookupError(f"no publisher {name_key(name)}")
         queued = self.keeper.shards.queued(name)
-        figures = PublisherFigures() if self.figures is None else self.figures.of(name)
+        report = SenderReport() if self.figures is None else self.figures.report(name)
         look = None if self.figures is None else self.figures.look(name)
         unsynced = self.keeper.shards.unsynced(name)
         restored = self.keeper.stored.paused_by_restore(name)
@@ -366,13 +381,13 @@ class WanCalls:
                 }
                 for each in members
             ],
-            "queued": {"own": queued[self.keeper.own_uuid], "all": queued.total()},
-            "connected": figures.connected,
-            "endpoint": figures.endpoint,
-            "problem": figures.problem,
+            "queued": {"own": queued[asking], "all": queued.total()},
+            "connected": report.connected,
+            "endpoint": report.endpoint,
+            "problem": report.problem,
             "lagMillis": 0 if look is None else look.lag_ms,
             "blocked": [
-                {"map": each, "reason": why} for each, why in sorted(figures.blocked.items())
+                {"map": each, "reason": why} for each, why in sorted(report.blocked.items())
             ],
             "needsSync": unsynced,
             "needsSyncReason": _sync_reason(

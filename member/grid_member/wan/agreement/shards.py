@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from grid_member.engine.api import DataOrigin, Refused
 from grid_member.engine.state.machine import State
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.wan.agreement import PublisherName
+
+
+Beyond: TypeAlias = "Callable[[Operation, Callable[[object], None]], None]"
+"""Has a member that has all shards tell them; it calls back as `WanShards.propose` does."""
 
 
 class WanShards:
@@ -32,6 +36,8 @@ class WanShards:
         """
         self._shards = shards
         self._origin = origin
+        self.beyond: Callable[[], Beyond | None] = lambda: None
+        """Returns what tells all shards, on a member that lacks some; else None."""
 
     @property
     def began_as_backup(self) -> bool:
@@ -58,7 +64,11 @@ class WanShards:
 
     def propose(self, operation: Operation, done: Callable[[object], None]) -> None:
         """Tell every shard; done is called with the first refusal, or None when all have it."""
-        tell(self.with_data(), operation, done)
+        beyond = self.beyond()
+        if beyond is None:
+            tell(self.with_data(), operation, done)
+        else:
+            beyond(operation, done)
 
     def queued(self, publisher: PublisherName) -> Counter[str]:
         """Return how many keys wait for a publisher, by the UUID of the member."""

@@ -7,6 +7,7 @@
     wan/config                        what the members agreed on, and its revision
     wan/cluster-id                    names this cluster's data
     wan/state/<publisher>/<uuid>      what a member does for a publisher
+    wan/source/<id>                   the name of a cluster that said hello (`wan/sources.py`)
     wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
 `<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups

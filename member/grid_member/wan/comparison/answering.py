@@ -25,7 +25,7 @@ from grid_member.wan.comparison.messages import (
     write_digests_answer,
     write_keys_answer,
 )
-from grid_member.wan.ports import BusyError
+from grid_member.wan.ports import BusyError, ComparingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -108,7 +108,7 @@ class Answering:
         running.asked_s = self._clock()
         await asyncio.wait({running.task}, timeout=self._patience_s)
         if not running.task.done():
-            raise BusyError("the map is being compared")
+            raise ComparingError("the map is being compared")
         # The same question later is about the map as it is then.
         self._walks.pop(data, None)
         return running.task.result()

@@ -15,19 +15,24 @@ from grid_member.engine.wan.agreement import Agreement
 from grid_member.engine.wan.changes import Change, MergeResult
 from grid_member.telemetry.repeats import FIELDS
 from grid_member.wan.answers import MapAnswer
-from grid_member.wan.figures import WanFigures
+from grid_member.wan.figures import MAX_SOURCES, WanFigures
 from grid_member.wan.hello import Began, Hello
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import ProtocolError, seal
 from grid_member.wan.receiver import (
     KEPT,
+    MAX_PASSED_ON,
     MAX_WAITING_MERGES,
     ClusterFacts,
+    PassOn,
     Receiver,
     ReceiverSettings,
 )
+from grid_member.wan.requests import RequestKind
+from grid_member.wan.sources import StoredSources
 from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
+from tests.unit.member.wan.test_sharing import FakeStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +71,17 @@ class FakeEngine:
 
 
 def receiver(
-    engine: FakeEngine, figures: WanFigures | None = None, version: str | None = None
+    engine: FakeEngine,
+    figures: WanFigures | None = None,
+    version: str | None = None,
+    replica: PassOn | None = None,
 ) -> Receiver:
-    facts = ClusterFacts(lambda name: name != "unknown", lambda: version, lambda _: ("orders",))
+    facts = ClusterFacts(
+        lambda name: name != "unknown",
+        lambda: version,
+        lambda _: ("orders",),
+        replica=lambda: replica,
+    )
     return Receiver(engine, SETTINGS, facts, figures or WanFigures(), Pacer(time.monotonic))
 
 
@@ -135,6 +148,39 @@ async def test_what_may_be_taken_later_is_asked_for_again(reason: Reason) -> Non
     engine.refusals = {"people": Refused(reason, "why")}
     with pytest.raises(BusyError, match="why"):
         await receiver(engine).take(seal(body(put("orders", "a", 1), put("people", "b", 2))))
+
+
+async def test_a_member_that_lacks_shards_passes_batches_on() -> None:
+    engine, passed, go = FakeEngine(), list[bytes](), asyncio.Event()
+
+    async def replica(kind: RequestKind, data: bytes) -> bytes:
+        assert kind is RequestKind.CHANGES
+        passed.append(data)
+        await go.wait()
+        return bytes((0, 3))
+
+    target = receiver(engine, replica=replica)
+    assert target.greet(HELLO).cluster_id == TARGET
+    batch = seal(body(put("orders", "a", 1), put("people", "b", 2)))
+    taking = [asyncio.create_task(target.take(batch)) for _ in range(MAX_PASSED_ON)]
+    await turn_until(lambda: len(passed) == MAX_PASSED_ON)
+    with pytest.raises(BusyError):
+        await target.take(batch)
+    go.set()
+    assert set(await asyncio.gather(*taking)) == {bytes((0, 3))}
+    assert passed[0] == batch
+    assert not engine.merged
+    assert await target.take(batch) == bytes((0, 3))
+
+
+async def test_a_member_that_lacks_shards_passes_questions_on() -> None:
+    async def replica(kind: RequestKind, data: bytes) -> bytes:
+        return kind.name.encode() + data
+
+    # The engine of this member fails when it is to compare a map.
+    target = receiver(FakeEngine(), replica=replica)
+    assert await target.digests(b"1") == b"DIGESTS1"
+    assert await target.keys(b"2") == b"KEYS2"
 
 
 async def test_nothing_is_taken_while_many_merges_wait() -> None:
@@ -244,3 +290,16 @@ def test_a_hello_is_refused(change: dict[str, object], why: str) -> None:
     hello = replace(HELLO, **change)  # type: ignore[arg-type]
     with pytest.raises(ConflictError, match=why):
         receiver(FakeEngine()).greet(hello)
+
+
+async def test_every_member_counts_under_the_name_that_one_of_them_heard() -> None:
+    store = FakeStore()
+    heard, other = StoredSources(store), StoredSources(store)
+    assert other.name(SOURCE) is None
+    heard.note(SOURCE, "tokyo")
+    heard.note(SOURCE, "tokyo")
+    assert other.name(SOURCE) == "tokyo"
+    assert store.puts == 1
+    for number in range(MAX_SOURCES):
+        heard.note(number.to_bytes(16, "big"), f"c{number}")
+    assert len(store.values) == MAX_SOURCES

@@ -25,7 +25,7 @@ PEER = PublisherName("peer-rep", "peer")
 def publisher_status(site: Site) -> dict[str, Any]:
     assert site.handle is not None
     part: Any = site.handle._member.management.wan
-    found: dict[str, Any] = part.calls.status()["replications"][0]["publishers"][0]
+    found: dict[str, Any] = part.calls.status("")["replications"][0]["publishers"][0]
     return found
 
 
@@ -57,7 +57,7 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
         before = tokyo.cluster_id
         assert london.handle is not None
         part: Any = london.handle._member.management.wan
-        assert part.calls.status()["sources"] == [
+        assert part.calls.status("")["sources"] == [
             {"clusterName": "tokyo", "received": 1, "refused": 0, "ambiguous": 0}
         ]
         backup = await backed_up(tokyo, tmp_path / "backups")

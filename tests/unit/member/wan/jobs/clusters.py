@@ -141,10 +141,10 @@ class Line:
             elif path == CHANGES_PATH:
                 answer = await receiver.take(body)
             elif path == DIGESTS_PATH:
-                answer = await receiver.answering.digests(body, receiver.check_ends)
+                answer = await receiver.digests(body)
             else:
                 assert path == KEYS_PATH
-                answer = await receiver.answering.keys(body, receiver.check_ends)
+                answer = await receiver.keys(body)
         except BusyError as problem:
             raise OverloadedError(str(problem), 1.0) from None
         self.requests.append((path, len(body) + len(answer)))

@@ -59,5 +59,5 @@ async def done(site: Site, kind: JobKind, map_name: str = "orders") -> Counts:
 
 def shown(site: Site) -> dict[str, Any]:
     """Return what the status shows of the publisher."""
-    found: Any = calls(site).status()["replications"][0]["publishers"][0]
+    found: Any = calls(site).status("")["replications"][0]["publishers"][0]
     return dict(found)
