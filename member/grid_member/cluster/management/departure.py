@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.cluster.membership.shutdowns import StoppingMember
 from grid_member.cluster.values.system_store import put_all
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.local.system import always
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.management.management import Management
     from grid_member.cluster.membership.membership import Membership
@@ -53,6 +54,8 @@ class MemberDeparture:
         self._begun: asyncio.Future[str | Refused] | None = None
         """The operation that is under way, once it is stored."""
         self._progress: Evacuation | None = None
+        self.before_leaving: Callable[[], Awaitable[None]] = always
+        """Is awaited when nothing is here any more, while the member can still write."""
 
     async def begin(self) -> str | Refused:
         """Begin to leave, unless that is under way; return the operation's id once it is stored.
@@ -85,6 +88,7 @@ class MemberDeparture:
         event(_log, logging.INFO, "leaving for good", operation=operation)
         try:
             await self._engine.evacuate(lambda step: self._advance(operation, step))
+            await self.before_leaving()
             # Whatever starts the process again must not bring it back.
             await asyncio.to_thread(member.shutdown_marker.write, "memberShutdown")
         except EngineError as error:

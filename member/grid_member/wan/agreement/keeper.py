@@ -191,6 +191,7 @@ class WanKeeper:
         union = self.union()
         if union is not None and not self._is_agreed(union):
             await self._agree()
+        await self._pause_after_restore()
         self._tell_shards()
         await self._forget_departed()
 
@@ -205,8 +206,11 @@ class WanKeeper:
         in_memory = self._member.config.data_directory is None
         looks = LOOKS_IN_MEMORY if in_memory else LOOKS_WITH_DISKS
         departed = self._departed.look(self.stored.members(), listed, looks)
-        if not departed or self._place():
-            return
+        if departed and not self._place():
+            await self.forget(departed)
+
+    async def forget(self, departed: Collection[str]) -> None:
+        """Forget the states and declarations of members that left for good."""
         told = [partial(self.shards.propose, each) for each in self._initial_states(departed)]
         # Else a shard that was not told would let the queue of such a member wait without end.
         if not any(await carry_out(*told)):
@@ -378,6 +382,25 @@ class WanKeeper:
                 tell(lacking, _member_state(publisher, member, state), _ignore)
         for publisher, member, state in states:
             tell(shards, _member_state(publisher, member, state), _ignore)
+
+    async def _pause_after_restore(self) -> None:
+        """Let this member be PAUSED where it joined a cluster that began as a backup."""
+        agreed, own = self.stored.config, self.own_uuid
+        if agreed is None:
+            return
+        states = self.stored.states()
+        names = (
+            PublisherName(replication, publisher)
+            for replication, publishers in agreed.section.replications.items()
+            for publisher in publishers
+        )
+        await self._carry_out(
+            *(
+                state_put(name, own, PublisherState.PAUSED)
+                for name in names
+                if self.stored.paused_by_restore(name) and (name, own) not in states
+            )
+        )
 
     def _missing_states(self) -> Iterable[_StoredState]:
         for (publisher, member), state in self.stored.states().items():
