@@ -20,7 +20,6 @@ from grid_member.config.model.member import (
 )
 from grid_member.config.names import WILDCARD, ambiguous
 from grid_member.config.settings.setting import HEAP_UNIT_BYTES, MAX_BACKUPS_MEMBERS, MAX_COUNT
-from grid_member.config.wan_of_several import refuse_with_several
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -40,7 +39,6 @@ def member_config(values: Values, directory: FilePath) -> MemberConfig:
     listeners = listener_settings(values, realms, directory)
     cluster = cluster_config(values, realms, listeners)
     wan = wan_config(values, realms, listeners, directory)
-    refuse_with_several(values, cluster, listeners.wan_section if listeners.wan else None)
     structures = _Structures(values, persistence)
     base = values.text(("persistence", "base-dir")) or ""
     return MemberConfig(

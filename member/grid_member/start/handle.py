@@ -21,9 +21,9 @@ from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls import check_members_tls
 from grid_member.start.address import shown_address, warn_unless_listed
+from grid_member.start.member_wan import make_member_wan
 from grid_member.start.parts import make_member
 from grid_member.start.ports import GivenUpError, bind_in_time, claim_members_port, release
-from grid_member.start.wan import make_member_wan
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:

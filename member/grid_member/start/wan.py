@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import find
 from grid_member.engine.api import DataOrigin
-from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.wan import WanSide
 from grid_member.security.tls import keep_fresh
 from grid_member.security.tls_client import ClientTls
@@ -22,13 +21,15 @@ from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.protocol import PROTOCOL
-from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings
+from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings, SourceNames
 from grid_member.wan.replication import Replication, ReplicationParts
 
 if TYPE_CHECKING:
     from grid_member.cluster.member.member import Member
     from grid_member.config.model.wan import WanPublisherConfig, WanTargetTlsConfig
+    from grid_member.engine.local.engine import LocalEngine
     from grid_member.engine.wan.agreement import AgreedPublisher, Agreement, PublisherName
+    from grid_member.start.wan_several import SeveralWan
 
 DRAIN_S: Final = 5.0
 """How long a stop waits at most for changes that exist in memory only."""
@@ -39,15 +40,22 @@ _log: Final = logging.getLogger("grid.wan")
 
 
 class MemberWan:
-    """WAN replication of one member that is alone in its cluster."""
+    """WAN replication of one member."""
 
-    def __init__(self, member: Member, engine: LocalEngine) -> None:
+    def __init__(
+        self, member: Member, engine: LocalEngine, several: SeveralWan | None = None
+    ) -> None:
         self._member = member
         self._engine = engine
+        self._several = several
         self._tls: dict[WanTargetTlsConfig, ClientTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        side = self._side = WanSide(engine)
-        self.figures = WanFigures(look=side.look, tombstones=side.tombstones)
+        side = self._side = WanSide(engine) if several is None else WanSide(engine, several.view)
+        self.figures = WanFigures(
+            look=side.look,
+            of_cluster=None if several is None else several.sharing.merged,
+            tombstones=side.tombstones,
+        )
         calls = None
         if isinstance(member.management.wan, WanReplication):
             calls = member.management.wan.calls
@@ -59,6 +67,8 @@ class MemberWan:
                 is_configured=lambda name: find(member.config.maps, name) is not None,
                 version_problem=partial(_version_problem, member),
                 published_back=partial(_published_to, member),
+                sources=SourceNames() if several is None else several.sources,
+                replica=(lambda: None) if several is None else several.replica,
             ),
             self.figures,
             Pacer(time.monotonic),
@@ -72,6 +82,7 @@ class MemberWan:
                 hello=self._hello,
                 jobs=None if calls is None else calls.jobs.store,
                 clock=time.monotonic,
+                sharing=None if several is None else several.sharing,
             )
         )
 
@@ -89,12 +100,16 @@ class MemberWan:
     def start(self) -> None:
         """Begin to send; the member has joined."""
         self._replication.start()
+        if self._several is not None:
+            self._several.start(self.receiver)
         # The dictionary may grow: publishers may come while the member runs.
         fresh = keep_fresh(self._tls.values(), wait=asyncio.sleep, in_thread=asyncio.to_thread)
         self._refreshing = asyncio.create_task(fresh)
 
     async def drain(self) -> None:
         """Wait a while for queues that would be lost, as long as they become shorter."""
+        if self._several is not None and not self._several.is_last:
+            return
         left = self._side.queued_in_memory()
         deadline_s = time.monotonic() + DRAIN_S
         looked_s = time.monotonic()
@@ -109,6 +124,8 @@ class MemberWan:
     async def stop(self) -> None:
         """Send no more."""
         await self._replication.stop()
+        if self._several is not None:
+            await self._several.stop()
         await self.receiver.answering.close()
         if self._refreshing is not None:
             self._refreshing.cancel()
@@ -191,12 +208,3 @@ def _published_to(member: Member, cluster_name: str) -> tuple[str, ...]:
             if found.wan is not None and found.wan.replication in back
         )
     )
-
-
-def make_member_wan(member: Member) -> MemberWan | None:
-    """Return what a member does for WAN replication; None when it is one of several."""
-    engine = member.engine
-    # The senders of several members are to come: until then each would send everything.
-    if member.config.cluster is not None or not isinstance(engine, LocalEngine):
-        return None
-    return MemberWan(member, engine)

@@ -51,6 +51,8 @@ class ClusterView:
     """Tells whether this member has all shards, with their data."""
     is_held: Callable[[Shard], bool] = lambda _: False
     """Tells whether what a shard applied may not be shown yet, as a consistent cut goes on."""
+    in_memory: Callable[[Shard], bool] = lambda shard: shard.ground is None
+    """Tells whether a shard ends with the processes of the cluster: its log is in no directory."""
     agreed: Callable[[], Agreement | None] = lambda: None
     """Returns what the members agreed on, for a member that holds no data."""
 
@@ -135,7 +137,7 @@ class WanSide:
         return sum(
             sum(shard.state.wan.queue_sizes(publisher.name).values())
             for shard in self._engine.shards
-            if shard.ground is None  # its log stands on no directory
+            if self._view.in_memory(shard)
             for publisher in agreement.publishers
         )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.locks import CHANGE
-from grid_member.config import wan_of_several
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.http.routes.clusterwide import change_everywhere
 from grid_member.http.routes.idempotent import settle
@@ -127,9 +126,6 @@ async def wan_add_config(call: HttpCall) -> Answer:
 
     async def add(wan: WanCalls) -> Answer:
         wanted = read_added(call.parameters[2])
-        problem = wan_of_several.several_problem(call.member.config.cluster)
-        if problem is not None:
-            return failure_answer(409, f"nothing is added: WAN replication {problem}")
         if not await wan.keeper.prepare():
             return _UNANSWERED
         return await _change(call, lambda: _add(call, wan, wanted))

@@ -464,40 +464,20 @@ def test_the_port_is_not_that_of_the_metrics_or_of_the_members() -> None:
     assert "network.cluster.port: must differ from the port of network.wan.port" in problems(tree)
 
 
-ALONE: Final = (
-    "is available on a member that is alone in its cluster, not yet with several members: leave it "
-    "out, or list no other member in join.tcp-ip.member-list"
-)
-
-
-def test_with_several_members_each_element_is_refused() -> None:
-    tree = wan(map={"m": {"wan-replication-ref": {"r": {}}}, "plain": {}}) | {
-        "network": {
-            "wan": {"enabled": True, "realm": "wan"},
-            "join": {"tcp-ip": {"enabled": True, "member-list": ["a", "b"]}},
-        }
-    }
-    assert problems(tree) == [
-        f"network.wan: {ALONE}",
-        f"wan-replication: {ALONE}",
-        f"map.m.wan-replication-ref: {ALONE}",
-    ]
-    tree["network"]["join"]["tcp-ip"]["member-list"] = ["a"]
-    assert load(tree).wan.replications
-
-
-def test_with_several_members_an_endpoint_for_wan_is_refused() -> None:
+def test_members_of_several_replicate_too() -> None:
     several = {"tcp-ip": {"enabled": True, "member-list": ["a", "b"]}}
-    tree = {
+    tree = wan(map={"m": {"wan-replication-ref": {"r": {}}}, "plain": {}}) | {
+        "network": {"wan": {"enabled": True, "realm": "wan"}, "join": several}
+    }
+    found = load(tree)
+    assert found.cluster is not None
+    assert found.wan_listener is not None
+    assert found.wan.replications
+    advanced = {
         "security": {"realms": REALMS},
         "advanced-network": {"enabled": True, ENDPOINT: {"realm": "wan"}, "join": several},
     }
-    assert problems(tree) == [f"advanced-network.{ENDPOINT}: {ALONE}"]
-
-
-def test_with_several_members_a_listener_that_is_off_is_taken() -> None:
-    several = {"tcp-ip": {"enabled": True, "member-list": ["a", "b"]}}
-    assert load({"network": {"wan": {"enabled": False}, "join": several}}).wan_listener is None
+    assert load(advanced).wan_listener is not None
 
 
 def test_with_several_members_an_empty_element_is_taken() -> None:

@@ -158,8 +158,8 @@ class Members:
             answer: dict[str, Any] = await reply.json()
             return answer
 
-    def _started(self, number: int) -> MemberProcess:
-        directory = self._directory / f"m{number}"
+    def configuration(self, number: int) -> str:
+        """Return the configuration of a member, as it is when it starts."""
         text = _CONFIGURATION.format(
             number=number,
             host=self.host(number),
@@ -177,10 +177,14 @@ class Members:
         if self._durable:
             text += (
                 f"  persistence: {{enabled: true{self._persistence}, "
-                f"base-dir: {directory / 'data'}, "
+                f"base-dir: {self._directory / f'm{number}' / 'data'}, "
                 f"cluster-data-recovery-policy: {self._recovery_policy}}}\n"
             )
-        process = MemberProcess(text + self._settings, directory, before=self.inside(number))
+        return text + self._settings
+
+    def _started(self, number: int) -> MemberProcess:
+        text, directory = self.configuration(number), self._directory / f"m{number}"
+        process = MemberProcess(text, directory, before=self.inside(number))
         process.patience_s = START_S
         return process
 

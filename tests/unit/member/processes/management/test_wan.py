@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.member.processes.management import wan_of_several
 from tests.unit.member.processes.processes import Members
 from tests.unit.member.wire import once
 from tests.unit.waiting import eventually
@@ -35,13 +33,6 @@ PARIS = {
 }
 
 
-class Agreeing(Members):
-    """Members that take WAN replication though they are several: it is agreed on, none sends."""
-
-    def inside(self, number: int) -> tuple[str, ...]:
-        return (*super().inside(number), sys.executable, wan_of_several.__file__)
-
-
 async def tell(members: Members, number: int, call: str, *parameters: str, **headers: str) -> Any:
     body = "&".join(("dev", "", *parameters)).encode()
     return await once(members.rest_ports[number], "POST", f"{WAN}/{call}", body, **headers)
@@ -61,7 +52,7 @@ async def states(members: Members, number: int) -> list[tuple[str, int]]:
 
 
 async def test_three_members_agree(tmp_path: Path) -> None:
-    async with Agreeing(tmp_path, durable=False, settings=SETTINGS, maps=MAPS) as members:
+    async with Members(tmp_path, durable=False, settings=SETTINGS, maps=MAPS) as members:
         for number in range(3):
             await eventually(partial(publishers, members, number))
 
