@@ -41,7 +41,7 @@ class FakeQueues:
         self.acknowledged: list[Mapping[QueueName, int]] = []
         self.refuses_acknowledgements = False
         self.on_removal: Callable[[Change], None] = lambda _: None
-        self._wake: Callable[[], None] = lambda: None
+        self._wakes: list[Callable[[], None]] = []
 
     def add(self, change: Change, member: bytes = MEMBER) -> None:
         self.place += 1
@@ -51,7 +51,8 @@ class FakeQueues:
                 held.pop(key, None)
         queue = QueueName(change.name, member)
         self.queues.setdefault(queue, {})[key] = QueuedChange(self.place, change)
-        self._wake()
+        for wake in self._wakes:
+            wake()
 
     def begin_again(self, *changes: Change, member: bytes = MEMBER) -> None:
         """Begin another log, whose places begin again, with these changes in it."""
@@ -104,7 +105,7 @@ class FakeQueues:
         return True
 
     def listen(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+        self._wakes.append(wake)
 
     @property
     def empty(self) -> bool:
@@ -209,6 +210,21 @@ def hello() -> Hello:
     return Hello((1,), "tokyo", SOURCE, *names, "uuid", "0.2.0", Began.WENT_ON)
 
 
+def sender_on(
+    queues: FakeQueues,
+    target: FakeTarget,
+    figures: PublisherFigures,
+    sending: tuple[int, float, int] = (500, 1.0, -1),
+    resolve: Callable[[str, int], Awaitable[list[str]]] = _resolve,
+) -> tuple[Sender, Link]:
+    """Return a sender of batches of a size, a longest delay and a concurrency, with its link."""
+    clock = asyncio.get_running_loop().time
+    endpoints = Endpoints(ENDPOINTS, clock, 10.0, 100, resolve)
+    link = Link(LinkParts(target, endpoints, hello, figures))
+    settings = SenderSettings(NAME, SOURCE, *sending, compresses=True)
+    return Sender(settings, queues, link, figures, clock, _compress), link
+
+
 @asynccontextmanager
 async def source(
     target: FakeTarget | None = None,
@@ -219,12 +235,9 @@ async def source(
     resolve: Callable[[str, int], Awaitable[list[str]]] = _resolve,
 ) -> AsyncIterator[Source]:
     """Run a sender on fakes."""
-    loop = asyncio.get_running_loop()
     queues, target, figures = FakeQueues(), target or FakeTarget(), PublisherFigures()
-    endpoints = Endpoints(ENDPOINTS, loop.time, 10.0, 100, resolve)
-    link = Link(LinkParts(target, endpoints, hello, figures))
-    settings = SenderSettings(NAME, SOURCE, batch_size, max_delay_s, concurrency, compresses=True)
-    sender = Sender(settings, queues, link, figures, loop.time, _compress)
+    sending = batch_size, max_delay_s, concurrency
+    sender, link = sender_on(queues, target, figures, sending, resolve)
     running = asyncio.create_task(sender.run())
     try:
         yield Source(queues, target, figures)
