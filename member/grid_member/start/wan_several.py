@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.cluster.management.departure import MemberDeparture
+from grid_member.cluster.membership.shutdowns import shutdown_request
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.local.wan import ClusterView
 from grid_member.engine.replicated.part_engine import PartEngine
@@ -109,7 +110,9 @@ class SeveralWan:
 
     @property
     def is_last(self) -> bool:
-        """Whether no other member with data is on the list: what is in memory goes with this."""
+        """Whether what is in memory goes with this member: no other has data, or all stop."""
+        if shutdown_request(self._engine) is not None:
+            return True
         own = self._engine.member_uuid
         members = self._membership.member_table.members()
         return all(each.lite or each.uuid == own for each in members)
