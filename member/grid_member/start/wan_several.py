@@ -16,8 +16,10 @@ from grid_member.engine.replicated.part_engine import PartEngine
 from grid_member.engine.replicated.replicated_shard import ReplicatedShard
 from grid_member.engine.state.codec import CodecError, decode_record, encode_record
 from grid_member.engine.state.operations import Record
+from grid_member.engine.wan.agreement import PublisherName
 from grid_member.wan.agreement.calls import WanUnavailableError
 from grid_member.wan.agreement.shards import tell
+from grid_member.wan.jobs.keeper import PublisherMaps
 from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import ProtocolError
 from grid_member.wan.requests import Replica, RequestKind, RequestServer
@@ -75,6 +77,7 @@ class SeveralWan:
             agreed=lambda: stored.agreement,
         )
         calls.asks = lambda: None if self._is_whole() else self._ask_status
+        calls.jobs.asks = lambda: None if self._is_whole() else self._ask_maps
         calls.keeper.shards.beyond = lambda: None if self._is_whole() else self._tell_beyond
         departing = member.management.departing
         if isinstance(departing, MemberDeparture):
@@ -95,6 +98,7 @@ class SeveralWan:
             RequestKind.TELL: self._tell_all,
             RequestKind.DIGESTS: self._digests,
             RequestKind.KEYS: self._keys,
+            RequestKind.MAPS: self._show_maps,
         }
         own = uuid.UUID(self._engine.member_uuid).bytes
         self._server = RequestServer(self._engine.client, own, answers, _log)
@@ -145,6 +149,12 @@ class SeveralWan:
         self._check_whole()
         return json.dumps(self._calls.status(asking.decode("ascii", "replace"))).encode()
 
+    async def _show_maps(self, asked: bytes) -> bytes:
+        self._check_whole()
+        replication, publisher, map_name = json.loads(asked)
+        found = self._calls.jobs.maps(PublisherName(replication, publisher), map_name)
+        return json.dumps(found).encode()
+
     async def _tell_all(self, body: bytes) -> bytes:
         self._check_whole()
         try:
@@ -173,6 +183,16 @@ class SeveralWan:
         except (BusyError, ConflictError, ProtocolError) as problem:
             raise WanUnavailableError(str(problem)) from None
         return cast("WanStatusDocument", json.loads(answer))
+
+    async def _ask_maps(self, publisher: PublisherName, map_name: str) -> PublisherMaps:
+        body = json.dumps([*publisher, map_name]).encode()
+        try:
+            holds, replicated, comparing = json.loads(
+                await self._replica.ask(RequestKind.MAPS, body)
+            )
+        except (ConflictError, ProtocolError) as problem:
+            raise BusyError(str(problem)) from None
+        return PublisherMaps(holds, replicated, tuple(comparing))
 
     def _tell_beyond(self, operation: Operation, done: Callable[[object], None]) -> None:
         body = encode_record(Record(_NO_MEMBER, 0, 0, (operation,)))

@@ -94,7 +94,7 @@ async def _begin_job(call: HttpCall, kind: JobKind, message: str) -> Answer:
             wan.check_map(publisher.replication, map_name)
 
         async def begin_once() -> Answer:
-            uuid, puts = wan.begin_job(kind, publisher, map_name)
+            uuid, puts = await wan.begin_job(kind, publisher, map_name)
             content = {"status": "success", "message": message, "uuid": uuid}
             return await settle(call, document(content), *puts)
 

@@ -29,6 +29,7 @@ from grid_member.wan.jobs.status import (
     jobs_document,
     progress_document,
 )
+from grid_member.wan.ports import BusyError
 from grid_member.wan.reports import SenderReport
 
 if TYPE_CHECKING:
@@ -202,13 +203,14 @@ class WanCalls:
         if reference is None or reference.replication != replication:
             raise WanConflictError(f"map {name} has no wan-replication-ref to {replication}")
 
-    def begin_job(
+    async def begin_job(
         self, kind: JobKind, publisher: PublisherName, map_name: str
     ) -> tuple[str, list[Put]]:
         """Return the UUID of a new job of a map, or of all, and what notes it; under the lock.
 
         Raises:
             WanConflictError: the publisher has one, or is configured to compare nothing.
+            WanUnavailableError: this member lacks shards, and none that has them all answers.
         """
         name, replication = publisher.publisher, publisher.replication
         running = self.jobs.store.running(publisher)
@@ -225,7 +227,10 @@ class WanCalls:
             raise WanConflictError(
                 f"publisher {name} of {replication} has consistency-check-strategy NONE"
             )
-        job = self.jobs.new_job(kind, publisher, map_name)
+        try:
+            job = await self.jobs.new_job(kind, publisher, map_name)
+        except BusyError as problem:
+            raise WanUnavailableError(str(problem)) from None
         return job.uuid, self.jobs.store.begin_puts(job)
 
     def progress(self, uuid: str) -> WanProgressDocument:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.cluster.values.operations import COMPLETE_PERCENT
 from grid_member.cluster.values.system_store import put_all
@@ -18,6 +18,7 @@ from grid_member.telemetry.logs import event, failure
 from grid_member.wan.jobs.records import Job, JobKind, ended_job
 from grid_member.wan.jobs.status import job_figures
 from grid_member.wan.jobs.store import RUNNING, JobStore
+from grid_member.wan.ports import BusyError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,6 +39,21 @@ REMOVED: Final = "the publisher was removed"
 RESHARDED: Final = "the number of shards changed: begin it again"
 QUEUE_FULL: Final = "a queue was full"
 _log: Final = logging.getLogger("grid.wan")
+
+
+class PublisherMaps(NamedTuple):
+    """What all shards together know of the maps of a publisher."""
+
+    holds: bool
+    """Whether a shard holds anything of the map that was asked about."""
+    replicated: bool
+    """Whether there is any map that the publisher sends."""
+    comparing: tuple[str, ...]
+    """The maps of which nothing is queued, since a queue was full."""
+
+
+AskMaps: TypeAlias = "Callable[[PublisherName, str], Awaitable[PublisherMaps]]"
+"""Asks a member that has all shards about a publisher and a map; raises `BusyError`."""
 
 
 class JobKeeper:
@@ -63,19 +79,34 @@ class JobKeeper:
         self.store = JobStore(store)
         self.connected: Callable[[PublisherName], bool] = lambda _: False
         """Tells whether the target of a publisher answers this member."""
+        self.asks: Callable[[], AskMaps | None] = lambda: None
+        """Returns what asks a member with all shards, where this one lacks some."""
         self._keeper = keeper
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._sleep = sleep
 
-    def new_job(self, kind: JobKind, publisher: PublisherName, map_name: str = "") -> Job:
-        """Return a job that is asked for, of a map or of all; one without work has ended."""
-        shards = self._keeper.shards
+    async def new_job(self, kind: JobKind, publisher: PublisherName, map_name: str = "") -> Job:
+        """Return a job that is asked for, of a map or of all; one without work has ended.
+
+        Raises:
+            BusyError: this member lacks shards, and no member that has all of them answers.
+        """
+        maps = await self._maps(publisher, map_name)
         job = self._job(kind, publisher, (map_name,) if map_name else ())
-        if map_name and not shards.holds(map_name):
+        if map_name and not maps.holds:
             # A synchronisation of nothing removes nothing: the source may have lost its data.
             return _done(job) if kind is JobKind.SYNC else replace(job, absent=map_name)
-        return job if shards.replicated(publisher) else _done(job)
+        return job if maps.replicated else _done(job)
+
+    def maps(self, publisher: PublisherName, map_name: str) -> PublisherMaps:
+        """Return what the shards of this member know of a publisher and a map."""
+        shards = self._keeper.shards
+        return PublisherMaps(
+            shards.holds(map_name),
+            shards.replicated(publisher),
+            tuple(shards.comparing(publisher)[:MAX_COMPARED]),
+        )
 
     def compares(self, publisher: PublisherName) -> bool:
         """Tell whether the publisher's configuration lets maps be compared."""
@@ -140,12 +171,19 @@ class JobKeeper:
         """Begin a job for maps of which a queue was full, once the target answers."""
         if not self.connected(publisher) or self.store.running(publisher) is not None:
             return
-        maps = tuple(self._keeper.shards.comparing(publisher)[:MAX_COMPARED])
+        try:
+            maps = (await self._maps(publisher, "")).comparing
+        except BusyError:
+            return  # the next look asks again
         if not maps:
             return
         job = self._job(JobKind.SYNC, publisher, maps, QUEUE_FULL)
         event(_log, logging.WARNING, "queue full: comparing", **publisher._asdict(), maps=len(maps))
         await put_all(self.store.system, self.store.begin_puts(job))
+
+    async def _maps(self, publisher: PublisherName, map_name: str) -> PublisherMaps:
+        ask = self.asks()
+        return self.maps(publisher, map_name) if ask is None else await ask(publisher, map_name)
 
     def _config(self, publisher: PublisherName) -> WanPublisherConfig | None:
         agreed = self._keeper.stored.config

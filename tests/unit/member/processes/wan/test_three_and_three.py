@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
@@ -81,6 +81,21 @@ async def test_a_member_is_paused_alone(sites: tuple[Site, Site]) -> None:
     assert (await tokyo.call(LITE, "clearWanQueues")).status == 200
 
 
+async def test_any_member_begins_jobs(sites: tuple[Site, Site]) -> None:
+    """The lite member holds nothing; the members with data do the work of their shards."""
+    tokyo, _ = sites
+    for name in MAPS:
+        await tokyo.put(0, name, "compared", b"c")
+    await asyncio.gather(*(site.quiet() for site in sites))
+    synced = await _results(tokyo, "sync/allmaps", (), "lastSyncs")
+    checked = await _results(tokyo, "consistencyCheck/map", ("cities",), "lastChecks")
+    assert (set(synced), set(checked)) == (set(MAPS), {"cities"})
+    for found in (*synced.values(), *checked.values()):
+        assert (found["error"], found["entries"] > 0) == ("", True)
+    differences = ("missing", "extra", "older", "newer", "removed", "ambiguous")
+    assert [checked["cities"][each] for each in differences] == [0] * 6
+
+
 async def test_nothing_is_lost_when_members_are_killed(sites: tuple[Site, Site]) -> None:
     """Each member with data sends one of the shards: the killed one sends one as it is killed."""
     tokyo, london = sites
@@ -134,3 +149,17 @@ async def test_a_member_that_joins_takes_its_part(sites: tuple[Site, Site]) -> N
 
 async def _begun(keys: list[str], count: int) -> bool:
     return len(keys) >= count
+
+
+async def _results(
+    site: Site, call: str, maps: tuple[str, ...], field: str
+) -> dict[str, dict[str, Any]]:
+    """Begin a job at the lite member, and return what it found in each map."""
+    reply = await site.call(LITE, call, *maps)
+    assert reply.status == 200, reply
+
+    async def of_job() -> dict[str, dict[str, Any]]:
+        results = (await site.publisher(LITE)).get(field, [])
+        return {each["map"]: each for each in results if each["uuid"] == reply.json["uuid"]}
+
+    return await eventually(of_job, 60)

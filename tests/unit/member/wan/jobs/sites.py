@@ -31,7 +31,7 @@ def store(site: Site) -> JobStore:
 
 
 async def begin(site: Site, kind: JobKind, map_name: str = "orders") -> str:
-    uuid, puts = calls(site).begin_job(kind, PEER, map_name)
+    uuid, puts = await calls(site).begin_job(kind, PEER, map_name)
     assert await put_all(store(site).system, puts) is None
     return uuid
 

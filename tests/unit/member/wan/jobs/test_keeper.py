@@ -9,10 +9,11 @@ import pytest
 
 from grid_member.cluster.values.operations import OperationStage
 from grid_member.config.model.wan import WanPublisherConfig
-from grid_member.wan.jobs.keeper import RESHARDED, JobKeeper
+from grid_member.wan.jobs.keeper import RESHARDED, JobKeeper, PublisherMaps
 from grid_member.wan.jobs.records import Counts, Job, JobKind, MapResult, Share, standing_of
 from grid_member.wan.jobs.status import job_figures, jobs_document, operation_documents
 from grid_member.wan.jobs.store import MAX_JOBS, SUPERSEDED
+from grid_member.wan.ports import BusyError
 from tests.unit.engine.wan.agreements import LONDON
 from tests.unit.member.wan.jobs.clusters import FakeStore
 
@@ -66,8 +67,8 @@ def keeper(agreed: Agreed) -> tuple[JobKeeper, FakeStore]:
     return made, kept
 
 
-def begin(jobs: JobKeeper, kind: JobKind = SYNC, name: str = "m") -> Job:
-    job = jobs.new_job(kind, LONDON, name)
+async def begin(jobs: JobKeeper, kind: JobKind = SYNC, name: str = "m") -> Job:
+    job = await jobs.new_job(kind, LONDON, name)
     for put in jobs.store.begin_puts(job):
         put.send(jobs.store.system)
     return job
@@ -85,7 +86,7 @@ def found(jobs: JobKeeper, job: Job) -> Job:
 
 async def test_a_job_ends_when_all_shares_have() -> None:
     jobs, kept = keeper(Agreed())
-    job = begin(jobs)
+    job = await begin(jobs)
     result = MapResult("m", Counts(entries=100, sent=3, missing=3))
     share(jobs, job, 0, ended=True, done=100, results=(result,))
     await jobs.look()
@@ -109,7 +110,7 @@ async def test_a_job_ends_when_all_shares_have() -> None:
 
 async def test_a_share_that_failed_fails_the_job() -> None:
     jobs, _ = keeper(Agreed())
-    job = begin(jobs)
+    job = await begin(jobs)
     share(jobs, job, 0, ended=True, done=100)
     share(jobs, job, 1, ended=True, done=20, error="map m: too large")
     await jobs.look()
@@ -121,7 +122,7 @@ async def test_a_share_that_failed_fails_the_job() -> None:
 async def test_a_job_ends_with_what_it_is_about(what: str) -> None:
     agreed = Agreed()
     jobs, _ = keeper(agreed)
-    job = begin(jobs)
+    job = await begin(jobs)
     if what == "removed":
         agreed.section.found = None
     else:
@@ -153,36 +154,70 @@ async def test_a_full_queue_begins_a_job_once_the_target_answers() -> None:
     assert (job.maps, job.reason, job.full) == (tuple(agreed.full[:64]), "a queue was full", False)
 
 
-def test_the_configuration_says_how() -> None:
+async def test_the_configuration_says_how() -> None:
     agreed = Agreed()
     agreed.section.found = replace(CONFIG, consistency_check_strategy="NONE")
     jobs, _ = keeper(agreed)
     assert not jobs.compares(LONDON)
-    assert begin(jobs).full
+    assert (await begin(jobs)).full
 
 
-def test_what_no_shard_holds() -> None:
+async def test_what_no_shard_holds() -> None:
     jobs, _ = keeper(Agreed())
-    job = begin(jobs, SYNC, "absent")
+    job = await begin(jobs, SYNC, "absent")
     assert (job.ended, job.progress) == (True, 100)
     assert jobs.store.running(LONDON) is None
-    job = begin(jobs, CHECK, "absent")
+    job = await begin(jobs, CHECK, "absent")
     assert (job.ended, job.absent) == (False, "absent"), "the target may have what is lost here"
+
+
+async def test_a_member_that_lacks_shards_asks_one_that_has_all() -> None:
+    agreed = Agreed()
+    agreed.held.clear()
+    jobs, _ = keeper(agreed)
+    asked: list[tuple[object, str]] = []
+
+    async def ask(publisher: object, name: str) -> PublisherMaps:
+        asked.append((publisher, name))
+        return PublisherMaps(holds=True, replicated=True, comparing=("full",))
+
+    jobs.asks = lambda: ask
+    job = await begin(jobs)
+    assert (job.ended, asked) == (False, [(LONDON, "m")])
+    share(jobs, job, 0, ended=True)
+    share(jobs, job, 1, ended=True)
+    await jobs.look()
+    running = jobs.store.running(LONDON)
+    assert running is not None
+    assert running.maps == ("full",)
+
+
+async def test_without_a_member_that_has_all_shards_no_job_begins() -> None:
+    jobs, _ = keeper(Agreed())
+
+    async def ask(publisher: object, name: str) -> PublisherMaps:
+        raise BusyError("no member that holds the data answers")
+
+    jobs.asks = lambda: ask
+    with pytest.raises(BusyError):
+        await begin(jobs)
+    await jobs.look()
+    assert jobs.store.jobs() == []
 
 
 async def test_a_hundred_jobs_are_remembered() -> None:
     jobs, _ = keeper(Agreed())
-    first = begin(jobs, SYNC, "absent")
+    first = await begin(jobs, SYNC, "absent")
     for _ in range(MAX_JOBS):
-        begin(jobs, SYNC, "absent")
+        await begin(jobs, SYNC, "absent")
     assert len(jobs.store.jobs()) == MAX_JOBS
     assert jobs.store.find(first.uuid) is None
 
 
-def test_a_job_that_another_one_takes_the_place_of_has_failed() -> None:
+async def test_a_job_that_another_one_takes_the_place_of_has_failed() -> None:
     """Calls are refused meanwhile; members that race do not leave one that never ends."""
     jobs, _ = keeper(Agreed())
-    former, job = begin(jobs), begin(jobs)
+    former, job = await begin(jobs), await begin(jobs)
     assert found(jobs, former).error == SUPERSEDED
     running = jobs.store.running(LONDON)
     assert running is not None

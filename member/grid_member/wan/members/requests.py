@@ -50,6 +50,8 @@ class RequestKind(enum.IntEnum):
     """Answer a question of another cluster for digests of a map."""
     KEYS = 5
     """Answer a question of another cluster for keys of a map."""
+    MAPS = 6
+    """What the shards know of a publisher and a map."""
 
 
 class _Outcome(enum.IntEnum):
