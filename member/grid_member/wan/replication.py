@@ -161,16 +161,33 @@ class _Lane:
     tasks: list[asyncio.Task[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a publisher is to send, and how."""
+
+    agreed: AgreedPublisher
+    config: WanPublisherConfig
+    lanes: frozenset[int]
+    waits: bool
+    """Whether only jobs are carried out, as the cluster began as a backup."""
+
+
 @dataclass(slots=True)
 class _Running:
     """A publisher that sends."""
 
     agreed: AgreedPublisher
     config: WanPublisherConfig
+    waits: bool
     cluster_id: bytes
     transport: CloseableTransport
     link: Link
     lanes: dict[int, _Lane] = field(default_factory=dict)
+
+    def goes_by(self, wanted: _Wanted) -> bool:
+        """Tell whether nothing but the lanes may have to change."""
+        own = self.agreed, self.config, self.waits
+        return own == (wanted.agreed, wanted.config, wanted.waits)
 
     async def stop(self) -> None:
         await self.stop_lanes(list(self.lanes))
@@ -179,15 +196,6 @@ class _Running:
 
     async def stop_lanes(self, numbers: Iterable[int]) -> None:
         await end_tasks(*(task for number in numbers for task in self.lanes.pop(number).tasks))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a publisher is to send, and how."""
-
-    agreed: AgreedPublisher
-    config: WanPublisherConfig
-    lanes: frozenset[int]
 
 
 class Replication:
@@ -246,7 +254,7 @@ class Replication:
         wanted = {agreed.name: self._wanted(agreed) for agreed in publishers}
         for name, running in list(self._publishers.items()):
             found = wanted.get(name)
-            if found is None or (found.agreed, found.config) != (running.agreed, running.config):
+            if found is None or not running.goes_by(found):
                 await self._stop(name)
         for name, found in wanted.items():
             if found is None or agreement is None:
@@ -272,7 +280,8 @@ class Replication:
         elif figures.problem == NOT_CONFIGURED:
             figures.problem = ""
         self._sharing.report(name, figures.report(able=able))
-        return None if config is None or not lanes else _Wanted(agreed, config, lanes)
+        waits = self._sharing.waits(name)
+        return None if config is None or not lanes else _Wanted(agreed, config, lanes, waits)
 
     async def _keep(self, name: PublisherName, wanted: _Wanted, agreement: Agreement) -> None:
         """Let a publisher have senders in the lanes that are wanted, and in no others."""
@@ -305,7 +314,7 @@ class Replication:
             return parts.hello(agreed, parts.engine.agreement or agreement)
 
         link = Link(LinkParts(transport, endpoints, hello, parts.figures.publisher(agreed.name)))
-        return _Running(agreed, config, agreement.cluster_id, transport, link)
+        return _Running(agreed, config, wanted.waits, agreement.cluster_id, transport, link)
 
     def _begin_lane(self, running: _Running, lane: int) -> _Lane:
         parts, config, name = self._parts, running.config, running.agreed.name
@@ -319,8 +328,11 @@ class Replication:
             compresses=config.compression == AUTO,
         )
         figures = parts.figures.publisher(name)
-        sender = Sender(settings, queues, running.link, figures, parts.clock, self._compress)
-        works: list[Sender | LaneJobs] = [sender]
+        works: list[Sender | LaneJobs] = []
+        if not running.waits:
+            works.append(
+                Sender(settings, queues, running.link, figures, parts.clock, self._compress)
+            )
         if parts.jobs is not None:
             works.append(LaneJobs(self._job_lane(lane, settings, config, running.link), parts.jobs))
         return _Lane(queues, [asyncio.create_task(_keep(work)) for work in works])

@@ -36,6 +36,9 @@ class Sharing(Protocol):
     ) -> frozenset[int]:
         """Return the numbers of the shards that this member sends; able: whether it can."""
 
+    def waits(self, publisher: PublisherName) -> bool:
+        """Tell whether no member sends queues, as the cluster began as a backup."""
+
     def report(self, publisher: PublisherName, report: SenderReport) -> None:
         """Hear how this member sends for a publisher."""
 
@@ -51,6 +54,10 @@ class Alone:
     ) -> frozenset[int]:
         """Return the numbers of all shards."""
         return frozenset(range(len(shards))) if able else frozenset()
+
+    def waits(self, publisher: PublisherName) -> bool:
+        """Tell of nothing to wait for: the states of the member itself say all."""
+        return False
 
     def report(self, publisher: PublisherName, report: SenderReport) -> None:
         """Tell nobody."""
@@ -77,7 +84,7 @@ class Shared:
         self._reports = SenderReports(store)
         self._list = members
         self._own = own
-        self._waits = waits
+        self.waits = waits
         self._members: list[str] = []
         """Those with data."""
 
@@ -91,8 +98,6 @@ class Shared:
         self, publisher: PublisherName, shards: Sequence[MemberStates], *, able: bool
     ) -> frozenset[int]:
         """Return the numbers of the shards that fall to this member."""
-        if self._waits(publisher):
-            return frozenset()
         own, reports = self._own(), self._reports.of(publisher)
         ables = {
             uuid: able if uuid == own else reports.get(uuid, UNKNOWN).able for uuid in self._members

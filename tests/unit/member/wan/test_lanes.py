@@ -89,6 +89,7 @@ class EmptyShard:
 @dataclass
 class FakeSharing:
     mine: frozenset[int] = frozenset()
+    backup: bool = False
     reports: list[SenderReport] = field(default_factory=list)
 
     def look(self, publishers: Collection[PublisherName]) -> None:
@@ -98,6 +99,9 @@ class FakeSharing:
         self, publisher: PublisherName, shards: Sequence[MemberStates], *, able: bool
     ) -> frozenset[int]:
         return self.mine if able else frozenset()
+
+    def waits(self, publisher: PublisherName) -> bool:
+        return self.backup
 
     def report(self, publisher: PublisherName, report: SenderReport) -> None:
         if self.reports[-1:] != [report]:
@@ -197,6 +201,18 @@ async def test_jobs_go_with_the_sender_of_a_shard() -> None:
         await until(lambda: 1 in made.jobs.shares(job))
         await until(lambda: made.jobs.shares(job)[1].ended)
         assert made.jobs.shares(job).keys() == {1}, "the other shards are another member's"
+
+
+async def test_only_jobs_are_carried_out_while_a_restored_cluster_waits() -> None:
+    async with world() as made:
+        made.sharing.mine, made.sharing.backup = frozenset({0, 1, 2}), True
+        made.put(0, "waits")
+        job = made.begin_job("asked-for")
+        await until(lambda: len(made.jobs.shares(job)) == 3)
+        await until(lambda: all(share.ended for share in made.jobs.shares(job).values()))
+        assert not made.sent()
+        made.sharing.backup = False
+        await until(lambda: made.sent() == {"waits"})
 
 
 async def test_a_member_without_credentials_says_so() -> None:
