@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
-from grid_member.wan.reports import SenderReport
+from grid_member.wan.members.reports import SenderReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,10 @@ from grid_member.wan.answers import MapAnswer
 from grid_member.wan.comparison.answering import Answering
 from grid_member.wan.figures import MAX_SOURCES, REFUSED
 from grid_member.wan.hello import TargetLimits, Welcome
+from grid_member.wan.members.requests import RequestKind
 from grid_member.wan.pacing import SLICE, Pacer
 from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import PROTOCOL, read_batch
-from grid_member.wan.requests import RequestKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

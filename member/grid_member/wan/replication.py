@@ -14,12 +14,12 @@ from grid_member.wan.endpoints import Endpoints
 from grid_member.wan.jobs.lane import Lane, LaneSettings
 from grid_member.wan.jobs.runner import LaneJobs
 from grid_member.wan.link import Link, LinkParts
+from grid_member.wan.members.sharing import Alone, MemberStates, Sharing
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.places import QueueName
 from grid_member.wan.ports import Transport
 from grid_member.wan.protocol import MAX_CHANGES, seal, seal_compressed
 from grid_member.wan.sender import Sender, SenderSettings
-from grid_member.wan.sharing import Alone, MemberStates, Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -29,8 +29,8 @@ from grid_member.wan.jobs.status import (
     jobs_document,
     progress_document,
 )
+from grid_member.wan.members.reports import SenderReport
 from grid_member.wan.ports import BusyError
-from grid_member.wan.reports import SenderReport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,8 +7,8 @@
     wan/config                        what the members agreed on, and its revision
     wan/cluster-id                    names this cluster's data
     wan/state/<publisher>/<uuid>      what a member does for a publisher
-    wan/source/<id>                   the name of a cluster that said hello (`wan/sources.py`)
-    wan/sender/<publisher>/<uuid>     how a member sends for a publisher (`wan/reports.py`)
+    wan/source/<id>                   the name of another cluster: `wan/members/sources.py`
+    wan/sender/<publisher>/<uuid>     how a member sends for a publisher: `wan/members/reports.py`
     wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
 `<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from grid_member.engine.wan.agreement import PublisherState
-from grid_member.wan.assignment import SendingMember, sender_of
-from grid_member.wan.reports import UNKNOWN, SenderReports, merged
+from grid_member.wan.members.assignment import SendingMember, sender_of
+from grid_member.wan.members.reports import UNKNOWN, SenderReports, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.member_table import MemberRecord
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import PublisherName
-    from grid_member.wan.reports import SenderReport
+    from grid_member.wan.members.reports import SenderReport
 
 
 class MemberStates(Protocol):

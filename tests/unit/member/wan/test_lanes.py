@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.agreement import PublisherName
     from grid_member.engine.wan.changes import QueuedChange
     from grid_member.wan.jobs.lane import JobShard
-    from grid_member.wan.reports import SenderReport
-    from grid_member.wan.sharing import MemberStates
+    from grid_member.wan.members.reports import SenderReport
+    from grid_member.wan.members.sharing import MemberStates
 
 CONFIG = WanPublisherConfig("london", "london", (("127.0.0.1", 5705),))
 

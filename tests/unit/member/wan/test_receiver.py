@@ -17,6 +17,8 @@ from grid_member.telemetry.repeats import FIELDS
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.figures import MAX_SOURCES, WanFigures
 from grid_member.wan.hello import Began, Hello
+from grid_member.wan.members.requests import RequestKind
+from grid_member.wan.members.sources import StoredSources
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.ports import BusyError, ConflictError
 from grid_member.wan.protocol import ProtocolError, seal
@@ -29,8 +31,6 @@ from grid_member.wan.receiver import (
     Receiver,
     ReceiverSettings,
 )
-from grid_member.wan.requests import RequestKind
-from grid_member.wan.sources import StoredSources
 from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
 from tests.unit.member.wan.test_sharing import FakeStore
 

@@ -10,10 +10,10 @@ import pytest
 
 from grid_member.engine.forward.messages import FORWARD_SERVERS
 from grid_member.engine.nats.admin.questions import answer_each
-from grid_member.wan import requests
+from grid_member.wan.members import requests
+from grid_member.wan.members.requests import MAX_ANSWERING, Replica, RequestKind, RequestServer
 from grid_member.wan.ports import BusyError, ComparingError, ConflictError
 from grid_member.wan.protocol import ProtocolError
-from grid_member.wan.requests import MAX_ANSWERING, Replica, RequestKind, RequestServer
 from tests.unit.engine.forward.bus import Bus, Connection
 from tests.unit.waiting import until
 

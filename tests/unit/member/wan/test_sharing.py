@@ -12,9 +12,9 @@ import pytest
 
 from grid_member.cluster.membership.member_table import MemberRecord
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
-from grid_member.wan.assignment import SendingMember, sender_of
-from grid_member.wan.reports import MAX_BLOCKED, SenderReport, SenderReports, merged
-from grid_member.wan.sharing import Shared
+from grid_member.wan.members.assignment import SendingMember, sender_of
+from grid_member.wan.members.reports import MAX_BLOCKED, SenderReport, SenderReports, merged
+from grid_member.wan.members.sharing import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

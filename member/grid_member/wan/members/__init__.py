@@ -1,0 +1,1 @@
+"""How the members of one cluster share the work of WAN replication."""
