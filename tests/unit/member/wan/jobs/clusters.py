@@ -52,6 +52,7 @@ class Cluster:
         self.state = State()
         self.now_ms = BEGIN_MS
         self.refuses = False
+        self.held = False
         self.merged = 0
         self.ready = True
         self.apply(WanAgree(agreement(cluster_id=cluster_id, **agreed)))
@@ -82,7 +83,7 @@ class Cluster:
 
     def jobs(self) -> JobShard:
         shard: Any = self
-        return JobShard(shard, lambda: self.now_ms)
+        return JobShard(shard, lambda: self.now_ms, lambda _: self.held)
 
     @property
     def values(self) -> dict[str, Any]:

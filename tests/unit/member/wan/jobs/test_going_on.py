@@ -79,6 +79,23 @@ def test_it_goes_on_after_cuts(full: bool) -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
+def test_nothing_is_sent_while_a_backup_is_cut(full: bool) -> None:
+    async def scene() -> None:
+        async with pair() as clusters:
+            fill(clusters, 100)
+            clusters.source.held = True
+            clusters.note(SYNC, full=full)
+            ending = asyncio.create_task(clusters.until_ended())
+            await asyncio.sleep(5.0)
+            assert not clusters.target.merged
+            clusters.source.held = False
+            await ending
+            assert clusters.target.values == clusters.source.values
+
+    play(scene())
+
+
+@pytest.mark.parametrize("full", [False, True])
 def test_another_member_goes_on_where_the_one_before_was_killed(full: bool) -> None:
     async def scene() -> None:
         async with pair(batch_size=300) as clusters:
