@@ -115,12 +115,12 @@ class ReplicaQuestions:
         """
         body = json.dumps([*publisher, map_name]).encode()
         try:
-            holds, replicated, comparing = json.loads(
+            shards, holds, replicated, comparing = json.loads(
                 await self._replica.ask(RequestKind.MAPS, body)
             )
         except (ConflictError, ProtocolError) as problem:
             raise BusyError(str(problem)) from None
-        return PublisherMaps(holds, replicated, tuple(comparing))
+        return PublisherMaps(shards, holds, replicated, tuple(comparing))
 
     def tell(self, operation: Operation, done: Callable[[object], None]) -> None:
         """Have all shards told an operation; done is called with a refusal, or None."""

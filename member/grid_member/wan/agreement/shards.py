@@ -50,7 +50,7 @@ class WanShards:
 
     @property
     def number(self) -> int:
-        """How many shards there are, with data or without."""
+        """How many shards this member knows, with data or without; a lite member lacks some."""
         return len(self._shards())
 
     def holds(self, name: str) -> bool:

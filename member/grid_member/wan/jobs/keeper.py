@@ -44,6 +44,8 @@ _log: Final = logging.getLogger("grid.wan")
 class PublisherMaps(NamedTuple):
     """What all shards together know of the maps of a publisher."""
 
+    shards: int
+    """How many shards there are: a member that lacks some does not know."""
     holds: bool
     """Whether a shard holds anything of the map that was asked about."""
     replicated: bool
@@ -93,7 +95,7 @@ class JobKeeper:
             BusyError: this member lacks shards, and no member that has all of them answers.
         """
         maps = await self._maps(publisher, map_name)
-        job = self._job(kind, publisher, (map_name,) if map_name else ())
+        job = self._job(kind, publisher, (map_name,) if map_name else (), maps.shards)
         if map_name and not maps.holds:
             # A synchronisation of nothing removes nothing: the source may have lost its data.
             return _done(job) if kind is JobKind.SYNC else replace(job, absent=map_name)
@@ -103,6 +105,7 @@ class JobKeeper:
         """Return what the shards of this member know of a publisher and a map."""
         shards = self._keeper.shards
         return PublisherMaps(
+            shards.number,
             shards.holds(map_name),
             shards.replicated(publisher),
             tuple(shards.comparing(publisher)[:MAX_COMPARED]),
@@ -139,18 +142,22 @@ class JobKeeper:
             return
         running = [uuid.decode() for _, uuid in self.store.system.system_items(RUNNING)]
         for job in filter(None, map(self.store.find, running)):
-            problem = self._problem(job)
+            try:
+                shards = (await self._maps(job.publisher, "")).shards
+            except BusyError:
+                continue  # the next look asks again
+            problem = self._problem(job, shards)
             if problem is not None:
                 await self._end(job, problem)
         for replication, publishers in agreed.section.replications.items():
             for publisher in publishers:
                 await self._compare(PublisherName(replication, publisher))
 
-    def _problem(self, job: Job) -> str | None:
+    def _problem(self, job: Job, shards: int) -> str | None:
         """Return why a job has ended, empty when all is done; None when it goes on."""
         if self._config(job.publisher) is None:
             return REMOVED
-        if job.lanes != self._keeper.shards.number:
+        if job.lanes != shards:
             return RESHARDED
         shares = self.store.shares(job)
         done = len(shares) == job.lanes and all(share.ended for share in shares.values())
@@ -172,12 +179,13 @@ class JobKeeper:
         if not self.connected(publisher) or self.store.running(publisher) is not None:
             return
         try:
-            maps = (await self._maps(publisher, "")).comparing
+            found = await self._maps(publisher, "")
         except BusyError:
             return  # the next look asks again
+        maps = found.comparing
         if not maps:
             return
-        job = self._job(JobKind.SYNC, publisher, maps, QUEUE_FULL)
+        job = self._job(JobKind.SYNC, publisher, maps, found.shards, QUEUE_FULL)
         event(_log, logging.WARNING, "queue full: comparing", **publisher._asdict(), maps=len(maps))
         await put_all(self.store.system, self.store.begin_puts(job))
 
@@ -190,7 +198,12 @@ class JobKeeper:
         return None if agreed is None else agreed.section.publisher(publisher)
 
     def _job(
-        self, kind: JobKind, publisher: PublisherName, maps: tuple[str, ...], reason: str = ""
+        self,
+        kind: JobKind,
+        publisher: PublisherName,
+        maps: tuple[str, ...],
+        shards: int,
+        reason: str = "",
     ) -> Job:
         return Job(
             uuid=self._new_id(),
@@ -198,7 +211,7 @@ class JobKeeper:
             publisher=publisher,
             maps=maps,
             began_ms=self._clock_ms(),
-            lanes=self._keeper.shards.number,
+            lanes=shards,
             full=not self.compares(publisher),
             reason=reason,
         )

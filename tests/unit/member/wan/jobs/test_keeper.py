@@ -174,16 +174,19 @@ async def test_what_no_shard_holds() -> None:
 async def test_a_member_that_lacks_shards_asks_one_that_has_all() -> None:
     agreed = Agreed()
     agreed.held.clear()
+    agreed.number = 1
     jobs, _ = keeper(agreed)
     asked: list[tuple[object, str]] = []
 
     async def ask(publisher: object, name: str) -> PublisherMaps:
         asked.append((publisher, name))
-        return PublisherMaps(holds=True, replicated=True, comparing=("full",))
+        return PublisherMaps(2, holds=True, replicated=True, comparing=("full",))
 
     jobs.asks = lambda: ask
     job = await begin(jobs)
-    assert (job.ended, asked) == (False, [(LONDON, "m")])
+    assert (job.ended, job.lanes, asked) == (False, 2, [(LONDON, "m")])
+    await jobs.look()
+    assert not found(jobs, job).ended, "the member knows that it does not know all shards"
     share(jobs, job, 0, ended=True)
     share(jobs, job, 1, ended=True)
     await jobs.look()
