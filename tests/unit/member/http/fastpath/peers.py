@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import socket
 import struct
@@ -67,6 +68,26 @@ async def turns(count: int = TURNS) -> None:
         await asyncio.sleep(0)
 
 
+class PeerReader(asyncio.StreamReader):
+    """Keeps what the member answered before it closed a connection on which the peer still sends.
+
+    asyncio ends a connection with the first write that fails, and its reader then raises in place
+    of what came before.
+    """
+
+    transport: asyncio.BaseTransport
+
+    def set_exception(self, exc: BaseException) -> None:
+        if not isinstance(exc, ConnectionError):
+            super().set_exception(exc)
+            return
+        descriptor = self.transport.get_extra_info("socket").fileno()
+        with contextlib.suppress(OSError):
+            while piece := os.read(descriptor, 1 << 16):
+                self.feed_data(piece)
+        self.feed_eof()
+
+
 class Peer:
     """The client's side of one connection."""
 
@@ -75,7 +96,12 @@ class Peer:
 
     @classmethod
     async def connect(cls, port: int) -> Peer:
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
+        loop = asyncio.get_running_loop()
+        reader = PeerReader(limit=1 << 24, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(lambda: protocol, "127.0.0.1", port)
+        reader.transport = transport
+        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def __aenter__(self) -> Peer:
         return self

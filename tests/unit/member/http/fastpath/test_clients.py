@@ -264,3 +264,18 @@ async def test_what_aiohttp_stored_is_read_in_the_fast_path(
             found.append(masked(b"".join(await peer.answers(len(asked)))))
     assert found[0] == found[1]
     assert found[0].count(b"HTTP/1.1 200 OK") == len(asked)
+
+
+async def test_a_peer_reads_what_was_answered_before_its_writes_fail() -> None:
+    answered = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        async with await Peer.connect(server.getsockname()[1]) as peer:
+            taken, _ = server.accept()
+            peer.send(b"a request and more")
+            taken.recv(1)
+            taken.sendall(answered)
+            # The server leaves bytes unread: its kernel resets the connection.
+            taken.close()
+            peer.send(b"and more")
+            assert await peer.answer() == answered
+            assert await peer.to_end() == b""
