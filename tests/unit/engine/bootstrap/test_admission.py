@@ -9,7 +9,6 @@ import pytest
 
 from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery
-from grid_member.engine.bootstrap import member_probe as probe_module
 from grid_member.engine.bootstrap.admission import (
     AdmissionDecision,
     AdmissionReason,
@@ -351,7 +350,6 @@ async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(admission, "TURN_S", 2.0)
-    monkeypatch.setattr(probe_module, "PROBED_MEMBER_ANSWER_S", 0.1)
     monkeypatch.setattr(discovery, "LOOK_S", 0.1)
     ports = free_ports(3)
     members: list[NatsServer] = []
