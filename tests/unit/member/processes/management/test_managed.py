@@ -167,7 +167,7 @@ async def test_what_was_asked_of_one_is_not_done_again_by_another(tmp_path: Path
         body = b'dev&&{"name":"r","batchPublishers":[{"clusterName":"a","targetEndpoints":"b"}]}'
         added = await once(members.rest_ports[0], "POST", "/grid/rest/wan/addWanConfig", body)
         assert added.status == 409
-        assert "not yet with several members" in added.json["message"]
+        assert "properties.realm is missing" in added.json["message"]
 
 
 async def test_what_one_is_given_all_have(tmp_path: Path) -> None:
