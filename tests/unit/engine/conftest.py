@@ -17,6 +17,8 @@ import pytest_asyncio
 
 from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.forward import client, server, session
+from grid_member.engine.jetstream import publisher
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local import deliveries
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from grid_member.engine.state.snapshot import Snapshot
 
 IMPATIENCE_S = 0.01
+LONG_S = 600.0
+"""No test takes so long."""
 KINDS = ("memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
          "stream-cleaned", "forwarded", "part")  # fmt: skip
 OF_THREE = ("three", "three-durable")
@@ -332,6 +336,20 @@ async def durable(tmp_path: Path) -> AsyncIterator[Bench]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody will confirm what was polled."""
     monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let neither members nor logs refuse what waits while this process stands still.
+
+    A member that asks and its forward server are in one process here: a collection of much garbage
+    on a machine that does much else makes both stand still for seconds.
+    """
+    monkeypatch.setattr(client, "PATIENCE_S", LONG_S)
+    monkeypatch.setattr(session, "SILENT_S", LONG_S)
+    monkeypatch.setattr(server, "STALL_S", LONG_S)
+    monkeypatch.setattr(server, "SESSION_SILENT_S", LONG_S)
+    monkeypatch.setattr(publisher, "GIVE_UP_S", LONG_S)
 
 
 @pytest.fixture
