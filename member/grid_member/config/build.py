@@ -32,14 +32,21 @@ _NO_EVICTION: Final = "NONE"
 _HEAP_SIZE: Final = "USED_HEAP_SIZE"
 
 
-def member_config(values: Values, directory: FilePath) -> MemberConfig:
-    """Return the model; a relative base-dir is taken from directory. Notes problems in found."""
+def member_config(values: Values, directory: FilePath, *, whole: bool = True) -> MemberConfig:
+    """Return the model. Notes problems in values.
+
+    Args:
+        values: the document.
+        directory: what a relative base-dir is relative to.
+        whole: whether the document is all of a member's configuration; a part may refer to
+            replications that it does not declare.
+    """
     persistence = values.flag(("persistence", "enabled"))
     realms = Realms(values)
     listeners = listener_settings(values, realms, directory)
     cluster = cluster_config(values, realms, listeners)
     wan = wan_config(values, realms, listeners, directory)
-    structures = _Structures(values, persistence)
+    structures = _Structures(values, persistence, whole)
     base = values.text(("persistence", "base-dir")) or ""
     return MemberConfig(
         cluster_name=values.text(("cluster-name",)) or "",
@@ -119,9 +126,10 @@ def _cp_member_count(values: Values) -> int:
 class _Structures:
     """The configured maps and queues."""
 
-    def __init__(self, values: Values, persistence: bool) -> None:
+    def __init__(self, values: Values, persistence: bool, whole: bool) -> None:
         self._values = values
         self._persistence = persistence
+        self._whole = whole
 
     def maps(self) -> dict[str, MapConfig]:
         return {
@@ -130,7 +138,7 @@ class _Structures:
                 time_to_live_s=self._values.number(("map", name, "time-to-live-seconds")),
                 max_idle_s=self._values.number(("map", name, "max-idle-seconds")),
                 eviction=self._eviction(("map", name, "eviction")),
-                wan=map_reference(self._values, ("map", name)),
+                wan=map_reference(self._values, ("map", name), declared_here=self._whole),
             )
             for name, kept in self._structures("map")
         }

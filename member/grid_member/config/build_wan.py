@@ -97,8 +97,16 @@ def wan_config(
     return config
 
 
-def map_reference(values: Values, path: Path) -> WanReferenceConfig | None:
-    """Return the `wan-replication-ref` of the map at path, None without one. Notes problems."""
+def map_reference(
+    values: Values, path: Path, *, declared_here: bool = True
+) -> WanReferenceConfig | None:
+    """Return the `wan-replication-ref` of the map at path, None without one. Notes problems.
+
+    Args:
+        values: the document.
+        path: of the map.
+        declared_here: whether the document must declare the replication.
+    """
     base: Path = (*path, "wan-replication-ref")
     names = [str(name) for name in values.children(base)]
     if len(names) > 1:
@@ -107,7 +115,7 @@ def map_reference(values: Values, path: Path) -> WanReferenceConfig | None:
     if not names:
         return None
     name = names[0]
-    if not values.is_written((*_REPLICATIONS, name)):
+    if declared_here and not values.is_written((*_REPLICATIONS, name)):
         values.complain((*base, name), "no replication of this name in wan-replication")
     _warn_of_what_stays(values, path)
     return WanReferenceConfig(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from grid_member.cluster.values.system_store import Put
@@ -17,15 +17,16 @@ from grid_member.config.load import config_from, raise_problems, read_document, 
 from grid_member.config.model.member import MapConfig
 from grid_member.config.names import ambiguous, find, shadowed_names
 from grid_member.config.overrides import apply_overrides
+from grid_member.config.settings.shape import path_text
 from grid_member.config.tree import ConfigError, Node, Problem, Section, SourcePosition
 from grid_member.config.validate import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from grid_member.config.model.cluster import ClusterConfig
     from grid_member.config.model.member import MemberConfig, QueueConfig, StructureConfig
-    from grid_member.config.settings.setting import Value
+    from grid_member.config.settings.shape import Path
     from grid_member.config.values import Values
     from grid_member.engine.state.system import SystemStore
 
@@ -94,7 +95,7 @@ class Change:
 class ConfigSource:
     """A member's configuration file, and the environment that its variables come from."""
 
-    file: Path
+    file: FilePath
     environment: Mapping[str, str]
 
     def read_blocks(self, persistence: bool, present: int) -> list[Block]:
@@ -134,6 +135,8 @@ class ConfigChanges:
         self._extend = extend
         self._held_structures = held
         self.source = source
+        self.replications: Callable[[], Collection[str]] = lambda: present().wan.replications
+        """Returns the names of all WAN replications that members declare or calls have added."""
 
     @property
     def persistence(self) -> bool:
@@ -150,9 +153,18 @@ class ConfigChanges:
         """Return what the blocks of a document would add.
 
         Raises:
-            ConfigError: together with what there is they would be ambiguous, or they ask for more
-                backups than the cluster has.
+            ConfigError: together with what there is they would be ambiguous, they ask for more
+                backups than the cluster has, or they refer to a replication that no member has.
             ChangeConflictError: there would be too many, or a block would move data.
+        """
+        change = self._plan(blocks)
+        _check_references(self.replications(), change)
+        return change
+
+    def _plan(self, blocks: list[Block]) -> Change:
+        """Return the change as each member looks at it.
+
+        What it refers to is not looked at: members hear of replications one after the other.
         """
         present = self._present()
         change = _change(present, blocks)
@@ -201,7 +213,7 @@ class ConfigChanges:
         """Return why this member cannot go by what another one is asked to keep."""
         try:
             blocks = _read_stored(json.loads(content), self.persistence)
-            change = self.plan(blocks)
+            change = self._plan(blocks)
         except ConfigError as error:
             return str(error.problems[0])
         except ChangeConflictError as conflict:
@@ -255,7 +267,7 @@ def read_blocks(
     found = collect(root, environment)
     problems, found.problems = [*problems, *found.problems], []
     found.values["persistence", "enabled"] = persistence
-    config = member_config(found, Path())
+    config = member_config(found, FilePath(), whole=False)
     # One mistake is told once: what the syntax could not read is missing for the table as well.
     told = {(problem.place, problem.path) for problem in problems}
     raise_problems(problems + [p for p in found.problems if (p.place, p.path) not in told])
@@ -276,7 +288,7 @@ def _block_count(root: Node) -> int:
 
 
 def _read_stored(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
-    # The text that a block came with declared what it refers to.
+    # Members declared what a block refers to when it was added.
     referred = [
         block.get(_REFERENCE) for block in tree.get("map", {}).values() if isinstance(block, dict)
     ]
@@ -302,19 +314,33 @@ def _blocks(config: MemberConfig, found: Values) -> list[Block]:
 
 def _values(found: Values, below: tuple[str, str]) -> dict[str, object]:
     values: dict[str, object] = {}
-    for path, value in found.values.items():
-        if path[:2] == below:
-            _set(values, [str(part) for part in path[2:]], value)
+    for path in found.places:
+        if path[:2] == below and path in found.values:
+            _set(values, path[2:], found.values[path])
+        elif path[:2] == below and path[2:-1] == (_REFERENCE,):
+            _set(values, path[2:], {})  # may have nothing below: the name is what it says
     return values
 
 
-def _set(values: dict[str, object], path: list[str], value: Value) -> None:
-    for part in path[:-1]:
-        deeper = values.setdefault(part, {})
+def _set(values: dict[str, object], path: Path, value: object) -> None:
+    *parents, last = path
+    if isinstance(last, int):
+        *parents, name = parents
+        items = _below(values, parents).setdefault(str(name), [])
+        if not isinstance(items, list):
+            raise TypeError("an element has both a value and a list below")
+        items.append(value)
+    else:
+        _below(values, parents)[last] = value
+
+
+def _below(values: dict[str, object], path: Sequence[str | int]) -> dict[str, object]:
+    for part in path:
+        deeper = values.setdefault(str(part), {})
         if not isinstance(deeper, dict):
             raise TypeError("an element has both a value and elements below")
         values = deeper
-    values[path[-1]] = value
+    return values
 
 
 def _change(present: MemberConfig, blocks: list[Block]) -> Change:
@@ -346,6 +372,20 @@ def _check_backups(cluster: ClusterConfig, change: Change) -> None:
             if isinstance(count, int) and count > limit:
                 message = f"must be at most {limit} in this cluster"
                 problems.append(Problem(None, f"{block.section}.{block.name}.{setting}", message))
+    raise_problems(problems)
+
+
+def _check_references(replications: Collection[str], change: Change) -> None:
+    problems: list[Problem] = []
+    for block in change.added_blocks:
+        reference = block.config.wan if isinstance(block.config, MapConfig) else None
+        if reference is not None and reference.replication not in replications:
+            path = path_text((block.section, block.name, _REFERENCE, reference.replication))
+            message = (
+                "no member declares this replication: add it with wan/addWanConfig, or write it "
+                "into wan-replication of the members' files and restart them one after the other"
+            )
+            problems.append(Problem(None, path, message))
     raise_problems(problems)
 
 

@@ -163,6 +163,12 @@ class WanKeeper:
             return True
         return bool(self._member.config.wan.replications)
 
+    def replications(self) -> frozenset[str]:
+        """Return the names of all replications, agreed on or in this member's own configuration."""
+        agreed = self.stored.config
+        names = () if agreed is None else agreed.section.replications
+        return frozenset((*names, *self._member.config.wan.replications))
+
     @property
     def _listens(self) -> bool:
         return self._member.config.wan_listener is not None

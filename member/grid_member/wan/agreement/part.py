@@ -70,6 +70,7 @@ def make_wan(
     keeper = WanKeeper(
         management.store, member, management.versions, shards, membership, management.config_lock
     )
+    management.config_changes.replications = keeper.replications
     jobs = JobKeeper(management.store, keeper, wall_clock_ms)
     management.operations.others = partial(operation_documents, jobs.store)
     return WanReplication(WanCalls(keeper, lambda: member.config, jobs), membership)

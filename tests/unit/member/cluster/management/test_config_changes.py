@@ -388,3 +388,53 @@ async def test_in_memory_a_block_may_say_that_nothing_is_kept(managed: Managed) 
     managed.store.usage = [StructureUsage("map", "held", 1, 1)]
     text = "grid: {map: {held: {data-persistence: {enabled: false}}}}"
     assert result(await managed.call(config_upload, text))["addedConfigs"] == [block("map", "held")]
+
+
+UNDECLARED = "grid: {map: {m3: {wan-replication-ref: {r: {}}}}}"
+DECLARED = "  wan-replication: {r: {}}\n"
+
+
+async def test_a_block_refers_to_a_replication_that_members_declare() -> None:
+    member = await Managed(CONFIGURATION + DECLARED).join()
+    assert result(await member.call(config_upload, UNDECLARED))["addedConfigs"] == [
+        block("map", "m3")
+    ]
+    await member.stop()
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "{r: {}}",
+        "{r: }",
+        "{r: {republishing-enabled: false}}",
+        "{r: {key-filter: {include: ['a*', b], exclude: [c]}}}",
+    ],
+)
+async def test_what_a_block_refers_to_is_there_after_a_restart(reference: str) -> None:
+    text = f"grid: {{map: {{m3: {{wan-replication-ref: {reference}}}}}}}"
+    member = await Managed(CONFIGURATION + DECLARED).join()
+    assert (await member.call(config_upload, text)).status == 200
+    (uploaded,) = read_blocks(text, "text", {}, persistence=False)
+    again = await member.restarted().join()
+    for config in (member.member.config, again.member.config):
+        assert config.maps["m3"] == uploaded.config
+    assert isinstance(uploaded.config, MapConfig)
+    assert uploaded.config.wan is not None
+    await member.stop()
+    await again.stop()
+
+
+async def test_a_file_that_declares_a_replication_by_now_is_not_reloaded_with_its_maps(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text(CONFIGURATION)
+    member = await Managed(source=ConfigSource(file, {})).join()
+    file.write_text(CONFIGURATION.replace("m1:", "m3: {wan-replication-ref: {r: {}}}, m1:"))
+    assert (await member.call(config_reload)).status == 400
+    file.write_text(file.read_text() + DECLARED)
+    assert reason(await member.call(config_reload)).startswith(
+        "map.m3.wan-replication-ref.r: no member declares this replication"
+    )
+    await member.stop()

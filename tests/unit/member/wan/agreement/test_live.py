@@ -243,6 +243,41 @@ async def test_a_full_queue_says_what_lets_changes_be_queued_again(
     assert found["needsSyncReason"] == "the target may miss changes that are in no queue"
 
 
+async def upload(member: RunningMember, content: str) -> Any:
+    body = f"dev&&{quote(content, safe='')}".encode()
+    return await once(member.port, "POST", "/grid/rest/config/upload", body)
+
+
+async def test_an_uploaded_map_refers_to_a_replication_of_the_members(
+    start_member: Callable[..., RunningMember],
+) -> None:
+    member = await start_member(text()).start()
+    await until(lambda: agreed(member))
+    part: Any = member.member.management.wan
+
+    assert (await upload(member, "grid: {map: {u: {wan-replication-ref: {r: {}}}}}")).status == 200
+    await part.calls.keeper.look()
+    await until(lambda: not part.calls.keeper.lacking_shards())
+    await put(member, "a", name="u")
+    assert (await status(member))["queued"]["own"] == 1
+
+    for declared in ("", "wan-replication: {new: {}}, "):
+        content = f"grid: {{{declared}map: {{v: {{wan-replication-ref: {{new: {{}}}}}}}}}}"
+        reply = await upload(member, content)
+        assert reply.status == 400
+        assert reply.header("X-Grid-Error") == (
+            "map.v.wan-replication-ref.new: no member declares this replication: add it with "
+            "wan/addWanConfig, or write it into wan-replication of the members' files and restart "
+            "them one after the other"
+        )
+        assert "v" not in member.member.config.maps
+
+    added = addition().replace('"r"', '"new"')
+    assert (await tell(member, "addWanConfig", added)).status == 200
+    assert (await upload(member, content)).status == 200
+    assert list(member.member.config.maps)[-1] == "v"
+
+
 WAITS = "the cluster version is 0.1: WAN replication needs 0.2"
 
 
