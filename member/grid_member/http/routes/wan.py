@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.http.routes.clusterwide import change_everywhere
+from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import settle
 from grid_member.http.routes.preconditions import lagging_problem, unjoined_problem
-from grid_member.http.wire.answers import Answer, document, error, failure_answer, success
+from grid_member.http.wire.answers import (
+    CARRIED_OUT,
+    Answer,
+    document,
+    error,
+    failure_answer,
+    success,
+)
 from grid_member.wan.agreement.added_json import AddedJsonError, AddedReplication, read_added
 from grid_member.wan.agreement.calls import (
     WanCalls,
@@ -24,8 +32,9 @@ from grid_member.wan.agreement.part import WanReplication
 from grid_member.wan.jobs.records import JobKind
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from grid_member.cluster.values.system_store import Put
     from grid_member.engine.wan.agreement import PublisherName
     from grid_member.http.routes.calls import HttpCall
 
@@ -42,8 +51,8 @@ async def wan_clear_queues(call: HttpCall) -> Answer:
     """Drop what waits in this member's queues for a publisher."""
 
     async def clear(wan: WanCalls) -> Answer:
-        cleared = success(message="WAN replication queues are cleared.")
-        return await settle(call, cleared, wan.clear(_publisher(call, wan)))
+        await wan.clear(_publisher(call, wan))
+        return await settle(call, success(message="WAN replication queues are cleared."))
 
     return await _answer(call, clear)
 
@@ -65,8 +74,10 @@ async def wan_stop_publisher(call: HttpCall) -> Answer:
 
 async def _set_state(call: HttpCall, state: PublisherState, message: str) -> Answer:
     async def set_state(wan: WanCalls) -> Answer:
-        changes = wan.state_changes(_publisher(call, wan), state)
-        return await settle(call, success(message=message), *changes)
+        refused = await wan.set_state(_publisher(call, wan), state)
+        if refused is not None:
+            return refusal(refused)
+        return await settle(call, success(message=message))
 
     return await _answer(call, set_state)
 
@@ -145,7 +156,15 @@ async def _add(call: HttpCall, wan: WanCalls, wanted: AddedReplication) -> Answe
         "addedPublisherIds": addition.added_ids,
         "ignoredPublisherIds": addition.ignored_ids,
     }
-    return await settle(call, document(content), *addition.changes)
+    return await _agree(call, wan, document(content), addition.changes)
+
+
+async def _agree(call: HttpCall, wan: WanCalls, answer: Answer, puts: Sequence[Put]) -> Answer:
+    """Keep what changes the agreement, then let all shards go by it; return the answer."""
+    answer = await settle(call, answer, *puts)
+    if answer.status == CARRIED_OUT:
+        await wan.go_by_agreement()
+    return answer
 
 
 async def _objection(call: HttpCall, wan: WanCalls, question: bytes) -> Answer | None:
@@ -168,7 +187,8 @@ async def wan_remove_config(call: HttpCall) -> Answer:
     async def remove(wan: WanCalls) -> Answer:
         async def remove_once() -> Answer:
             changes = wan.remove(_publisher(call, wan))
-            return await settle(call, success(message="WAN configuration removed."), *changes)
+            removed = success(message="WAN configuration removed.")
+            return await _agree(call, wan, removed, changes)
 
         return await _change(call, remove_once)
 

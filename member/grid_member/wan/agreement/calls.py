@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from grid_member.cluster.values.system_store import Put
 from grid_member.config.build_wan import MAX_PUBLISHERS, MAX_REPLICATIONS
-from grid_member.engine.state.operations import WanAgree, WanDropQueue, WanMemberState
+from grid_member.engine.state.operations import WanDropQueue, WanMemberState
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
 from grid_member.engine.wan.changes import MergeResult
 from grid_member.wan.agreement.definitions import (
@@ -35,15 +35,16 @@ from grid_member.wan.ports import BusyError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.values.system_store import Begin
     from grid_member.config.model.member import MemberConfig
     from grid_member.config.model.wan import WanConfig
+    from grid_member.engine.api import Refused
     from grid_member.wan.agreement.added_json import AddedReplication
     from grid_member.wan.agreement.keeper import WanKeeper
     from grid_member.wan.agreement.sections import Publishers, Section, Union
     from grid_member.wan.figures import WanFigures
     from grid_member.wan.jobs.keeper import JobKeeper
 
+_UNFINISHED: Final = "it is changed, and a shard does not go by it yet, which it will by itself"
 _ADDED: Final = "wan"
 """The key of publishers that other members are asked about."""
 
@@ -129,7 +130,7 @@ class WanStatusDocument(TypedDict):
 class Addition:
     """What an `addWanConfig` adds, and which publishers exist already."""
 
-    changes: tuple[Put | Begin, ...]
+    changes: tuple[Put, ...]
     question: bytes
     """What the other members are asked about; empty: nothing is added."""
     added_ids: tuple[str, ...]
@@ -183,8 +184,7 @@ class WanCalls:
             raise WanUnknownError(message)
         name = publisher or next(iter(publishers), "")
         if name not in publishers:
-            message = f"wan-replication {replication} has no publisher {publisher}".rstrip()
-            raise WanUnknownError(message)
+            raise _unknown_publisher(PublisherName(replication, publisher))
         return PublisherName(replication, name)
 
     def check_map(self, replication: str, name: str) -> None:
@@ -244,24 +244,54 @@ class WanCalls:
             raise WanUnknownError("no synchronisation or check has this uuid")
         return found
 
-    def state_changes(
-        self, publisher: PublisherName, state: PublisherState
-    ) -> tuple[Put | Begin, ...]:
-        """Return what makes this member do something else for a publisher, in every shard."""
-        own = self.keeper.own_uuid
-        operation = WanMemberState(publisher, uuid.UUID(own).bytes, state)
-        shards = self.keeper.shards
-        resumes = state is not PublisherState.PAUSED
-        return (
-            state_put(publisher, own, state),
-            *(self.keeper.stored.resuming_puts(publisher) if resumes else ()),
-            lambda done: shards.propose(operation, done),
-        )
+    async def set_state(self, publisher: PublisherName, state: PublisherState) -> Refused | None:
+        """Let this member do something else for a publisher; return a refusal: nothing changed.
 
-    def clear(self, publisher: PublisherName) -> Begin:
-        """Return what drops the queues of this member for a publisher."""
+        The store has it first. What shards lack of it they are told by any member, also when this
+        one ends in between.
+
+        Raises:
+            WanUnknownError: the publisher was removed meanwhile.
+            WanUnavailableError: it is changed, and a shard does not go by it yet.
+        """
+        keeper, own = self.keeper, self.keeper.own_uuid
+        resumes = state is not PublisherState.PAUSED
+        resuming = keeper.stored.resuming_puts(publisher) if resumes else []
+        refused = await keeper.keep(state_put(publisher, own, state), *resuming)
+        if refused is not None:
+            return refused
+        section = self._section
+        if section is None or section.publisher(publisher) is None:
+            await keeper.keep(*keeper.stored.state_removals(publisher))
+            raise _unknown_publisher(publisher)
+        operation = WanMemberState(publisher, uuid.UUID(own).bytes, state)
+        left = await keeper.tell(
+            operation, lambda: keeper.stored.states().get((publisher, own)) is state
+        )
+        if left is not None:
+            raise WanUnavailableError(f"{_UNFINISHED}: {left.message}")
+        return None
+
+    async def clear(self, publisher: PublisherName) -> None:
+        """Drop the queues of this member for a publisher.
+
+        Raises:
+            WanUnavailableError: a shard still has its queue.
+        """
         operation = WanDropQueue(publisher, uuid.UUID(self.keeper.own_uuid).bytes)
-        return lambda done: self.keeper.shards.propose(operation, done)
+        left = await self.keeper.tell(operation, lambda: True)
+        if left is not None:
+            raise WanUnavailableError(f"not all queues are cleared: {left.message}")
+
+    async def go_by_agreement(self) -> None:
+        """Let all shards go by what a call has changed.
+
+        Raises:
+            WanUnavailableError: it is changed, and a shard does not go by it yet.
+        """
+        left = await self.keeper.tell_agreement()
+        if left is not None:
+            raise WanUnavailableError(f"{_UNFINISHED}: {left.message}")
 
     def add(self, wanted: AddedReplication) -> Addition:
         """Return what adds publishers; to be called under the lock.
@@ -298,10 +328,12 @@ class WanCalls:
         marks = [removed_put(name, removed[name]) for name in shown]
         kept = [publishers for _, publishers in stored.added()]
         union = self.keeper.union([*kept, added], removed)
-        changes = (stored.added_put(added), *marks, *self._agreement(union))
+        # A call that set a state may have come beside the one that removed the publisher.
+        forgotten = [put for name in names for put in stored.forgetting_puts(name)]
+        changes = (stored.added_put(added), *marks, *forgotten, *self._agreement(union))
         return Addition(changes, packed({_ADDED: added}), tuple(new), ignored)
 
-    def remove(self, publisher: PublisherName) -> tuple[Put | Begin, ...]:
+    def remove(self, publisher: PublisherName) -> tuple[Put, ...]:
         """Return what removes a publisher; to be called under the lock.
 
         Raises:
@@ -324,12 +356,10 @@ class WanCalls:
         puts += self.jobs.failing_puts(publisher)
         return (*puts, *self._agreement(union))
 
-    def _agreement(self, union: Union | None) -> tuple[Put | Begin, ...]:
+    def _agreement(self, union: Union | None) -> tuple[Put, ...]:
         if union is None:
             raise WanUnavailableError("a member has not declared its configuration yet")
-        change = self.keeper.change(union)
-        shards = self.keeper.shards
-        return (*change.puts, lambda done: shards.propose(WanAgree(change.agreement), done))
+        return self.keeper.change(union)
 
     def objection(self, content: bytes) -> str | None:
         """Return what this member has against publishers that are to be added."""
@@ -400,6 +430,12 @@ class WanCalls:
             ),
             **jobs_document(self.jobs.store, name),
         }
+
+
+def _unknown_publisher(name: PublisherName) -> WanUnknownError:
+    return WanUnknownError(
+        f"wan-replication {name.replication} has no publisher {name.publisher}".rstrip()
+    )
 
 
 def _sync_reason(unsynced: list[str], comparing: list[str], *, restored: bool) -> str:

@@ -14,12 +14,11 @@ import contextlib
 import logging
 import secrets
 import uuid
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.membership.locks import CHANGE, LockedError
-from grid_member.cluster.values.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.names import find
 from grid_member.engine.state.operations import WanAgree, WanMemberState
 from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION, PublisherName, PublisherState
@@ -31,6 +30,7 @@ from grid_member.wan.agreement.departed import (
     DepartedMembers,
 )
 from grid_member.wan.agreement.sections import Union, section_of, union_of
+from grid_member.wan.agreement.shard_states import ShardStates
 from grid_member.wan.agreement.shards import tell
 from grid_member.wan.agreement.store import (
     CLUSTER_ID,
@@ -46,20 +46,21 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.values.versions import Versions
     from grid_member.config.model.member import MapConfig, MemberConfig
-    from grid_member.engine.api import Engine
+    from grid_member.engine.api import Engine, Refused
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.system import SystemStore
-    from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.sections import Publishers, Removed, Section
+    from grid_member.wan.agreement.shard_states import WantedState
     from grid_member.wan.agreement.shards import WanShards
 
 LOOK_S: Final = 1.0
 """How often a member looks whether the agreement and the shards are as they should be."""
 DECLARATION_PATIENCE_S: Final = 10.0
 """How long a call waits until the other members have declared what they have."""
-_StoredState: TypeAlias = tuple[PublisherName, str, PublisherState]
-"""A publisher, a member's UUID, and what that member does for the publisher."""
+TELLING_PATIENCE_S: Final = 5.0
+"""How long a call waits for shards that refuse what they are told."""
+TELLING_REST_S: Final = 0.25
 AGREEING: Final = "wan"
 """The purpose of the lock."""
 _log: Final = logging.getLogger("grid.wan")
@@ -79,14 +80,6 @@ class AgreeingMember(Protocol):
     @property
     def engine(self) -> Engine:
         """Knows its UUID, once it is open."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementChange:
-    """A new agreement: what keeps it, and what the shards go by."""
-
-    puts: tuple[Put, ...]
-    agreement: Agreement
 
 
 class WanKeeper:
@@ -124,8 +117,7 @@ class WanKeeper:
         self._departed = DepartedMembers()
         self._lacking_looks = 0
         self._told: set[str] = set()
-        self._missing: frozenset[_StoredState] = frozenset()
-        """The states that any shard had otherwise at the last look."""
+        self._states = ShardStates(self.stored, shards)
 
     @property
     def own_uuid(self) -> str:
@@ -200,15 +192,15 @@ class WanKeeper:
         await self._pause_after_restore()
         self._tell_shards()
         await self._forget_departed()
+        await self._forget_removed()
 
     async def _forget_departed(self) -> None:
         """Forget members that left for good; the oldest member does it.
 
         What they took in is sent, or waits, as for a member without calls that change its state.
         """
-        listed = set(self.member_uuids)
-        if self._membership is not None:
-            listed |= {each.uuid for each in self._membership.member_table.left_members()}
+        with_data, others = self._listed()
+        listed = {*with_data, *others}
         in_memory = self._member.config.data_directory is None
         looks = LOOKS_IN_MEMORY if in_memory else LOOKS_WITH_DISKS
         departed = self._departed.look(self.stored.members(), listed, looks)
@@ -232,6 +224,55 @@ class WanKeeper:
             if member in members and found is not None and not waits:
                 state = PublisherState(found.initial_publisher_state)
                 yield _member_state(publisher, member, state)
+
+    async def _forget_removed(self) -> None:
+        """Forget the states of publishers that are no more; the oldest member does it.
+
+        A call that sets a state may come beside the one that removes the publisher. Under the lock
+        no publisher comes that has the name, so no state of a new one is taken for that.
+        """
+        if self._place() or not self._removed_states():
+            return
+        with contextlib.suppress(LockedError):
+            async with self._lock():
+                await self._carry_out(*self._removed_states())
+
+    def _removed_states(self) -> list[Put]:
+        agreed = self.stored.config
+        names = {name for name, _ in self.stored.states()}
+        return [
+            put
+            for name in sorted(names)
+            if agreed is None or agreed.section.publisher(name) is None
+            for put in self.stored.state_removals(name)
+        ]
+
+    async def keep(self, *puts: Put) -> Refused | None:
+        """Carry out what a call changes in the store; return the first refusal."""
+        return await put_all(self._store, puts)
+
+    async def tell(self, operation: Operation, is_wanted: Callable[[], bool]) -> Refused | None:
+        """Tell every shard what the store has; return a refusal that lasts.
+
+        It is tried again for a while, as long as it is wanted. Later, and when this member ends
+        before, members tell shards what they lack.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + TELLING_PATIENCE_S
+        while True:
+            (refused,) = await carry_out(partial(self.shards.propose, operation))
+            if refused is None or not is_wanted():
+                return None
+            if loop.time() >= until_s:
+                return refused
+            await self._sleep(TELLING_REST_S)
+
+    async def tell_agreement(self) -> Refused | None:
+        """Let every shard go by what is agreed; return a refusal that lasts."""
+        agreement = self.stored.agreement
+        if agreement is None:
+            return None
+        return await self.tell(WanAgree(agreement), lambda: bool(self.lacking_shards()))
 
     async def prepare(self) -> bool:
         """Let all members declare what they have; tell whether those that live have done so.
@@ -280,7 +321,7 @@ class WanKeeper:
                 return []
         return found
 
-    def change(self, union: Union) -> AgreementChange:
+    def change(self, union: Union) -> tuple[Put, ...]:
         """Return what makes a union the agreement; to be called under the lock."""
         present, cluster_id = self.stored.config, self.stored.cluster_id
         revision = 1 if present is None else present.revision + 1
@@ -291,7 +332,7 @@ class WanKeeper:
             # A backup from before WAN replication was configured has no agreement.
             if self.stored.began_as_backup or self.shards.began_as_backup:
                 puts += self._pausing_puts(union)
-        return AgreementChange(tuple(puts), union.section.agreement(revision, cluster_id))
+        return tuple(puts)
 
     def _pausing_puts(self, union: Union) -> Iterable[Put]:
         """Yield what lets all publishers of a cluster that began as a backup wait.
@@ -340,7 +381,7 @@ class WanKeeper:
                 union = self.union()
                 if union is None or self._is_agreed(union):
                     return
-                puts = [*self.change(union).puts, *self.stored.unused_declarations()]
+                puts = [*self.change(union), *self.stored.unused_declarations()]
                 if not any(await self._carry_out(*puts)):
                     self._tell_differences(union)
 
@@ -364,17 +405,17 @@ class WanKeeper:
     def _tell_shards(self) -> None:
         """Tell shards that lack the agreement or a state; members do so one after the other.
 
-        Any member may, and what is told twice changes nothing. The oldest begins. A state is told
-        at the second look that finds it missing: at the first one a call that sets another state
-        may have reached the shard and not the store.
+        Any member may, and what is told twice changes nothing. The oldest begins.
         """
         agreement = self.stored.agreement
         if agreement is None:
             return
         shards, lacking = self.shards.with_data(), self.lacking_shards()
-        missing = frozenset(() if lacking else self._missing_states())
-        states = sorted(missing & self._missing, key=str)
-        self._missing = missing
+        states: list[WantedState] = []
+        if lacking:
+            self._states.forget()
+        else:
+            states = self._states.look(*self._listed())
         if not (lacking or states):
             self._lacking_looks = 0
             return
@@ -408,21 +449,15 @@ class WanKeeper:
             )
         )
 
-    def _missing_states(self) -> Iterable[_StoredState]:
-        for (publisher, member), state in self.stored.states().items():
-            member_bytes = uuid.UUID(member).bytes
-            for shard in self.shards.with_data():
-                if self._state(shard, publisher, member_bytes) not in (state, None):
-                    yield publisher, member, state
-                    break
-
-    def _state(
-        self, shard: Shard, publisher: PublisherName, member: bytes
-    ) -> PublisherState | None:
-        try:
-            return shard.state.wan.member_state(publisher, member)
-        except KeyError:
-            return None
+    def _listed(self) -> tuple[list[str], list[str]]:
+        """Return the members on the list with data, and the others and those that may come back."""
+        membership = self._membership
+        if membership is None:
+            return [self.own_uuid], []
+        members = membership.member_table.members()
+        others = [each.uuid for each in members if each.lite]
+        others += [each.uuid for each in membership.member_table.left_members()]
+        return [each.uuid for each in members if not each.lite], others
 
     def _place(self) -> int:
         """Return how many members come before this one."""

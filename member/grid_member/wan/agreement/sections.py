@@ -29,7 +29,7 @@ from grid_member.wan.agreement.definitions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from grid_member.config.model.member import MemberConfig
     from grid_member.config.model.wan import WanPublisherConfig, WanReferenceConfig
@@ -90,6 +90,12 @@ class Section:
         """Return a publisher without credentials, None when there is none of this name."""
         found = self.replications.get(name.replication, {}).get(name.publisher)
         return None if found is None else read_publisher(found)
+
+    def publishers(self) -> Iterator[tuple[PublisherName, WanPublisherConfig]]:
+        """Yield all publishers, without credentials."""
+        for replication, publishers in self.replications.items():
+            for publisher, definition in publishers.items():
+                yield PublisherName(replication, publisher), read_publisher(definition)
 
     def agreement(self, revision: int, cluster_id: bytes) -> Agreement:
         """Return what the state machine goes by."""

@@ -164,10 +164,13 @@ class WanStore:
         return states + [Put(key, None) for key in declared if key.removeprefix(MEMBER) in members]
 
     def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
+        """Return what removes all that was set for a publisher."""
+        return [*self.state_removals(publisher), *self.resuming_puts(publisher)]
+
+    def state_removals(self, publisher: PublisherName) -> list[Put]:
         """Return what removes the members' states of a publisher."""
         prefix = f"{STATE}{name_key(publisher)}/"
-        states = [Put(key, None) for key, _ in self._store.system_items(prefix)]
-        return [*states, *self.resuming_puts(publisher)]
+        return [Put(key, None) for key, _ in self._store.system_items(prefix)]
 
     def resuming_puts(self, publisher: PublisherName) -> list[Put]:
         """Return what forgets that a publisher began PAUSED."""

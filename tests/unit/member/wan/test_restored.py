@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member import Config
 from grid_member.cluster.persistence.backups import LEFT_OUT
-from grid_member.cluster.values.system_store import Put
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
 from grid_member.start.handle import MemberHandle
 from grid_member.wan.agreement import store
 from grid_member.wan.hello import Began
-from tests.unit.member.wan.pairs import Site, outcome, until, until_value
+from tests.unit.member.wan.pairs import Site, until, until_value
 from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
@@ -131,9 +130,7 @@ async def resume(site: Site) -> None:
     assert site.handle is not None
     member = site.handle._member
     part: Any = member.management.wan
-    for change in part.calls.state_changes(PEER, PublisherState.REPLICATING):
-        kept = member.management.store
-        await outcome(change.begin(kept) if isinstance(change, Put) else change)
+    assert await part.calls.set_state(PEER, PublisherState.REPLICATING) is None
 
 
 def test_the_keys_of_this_cluster_are_left_out_of_backups() -> None:
