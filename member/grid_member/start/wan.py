@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.config.names import find
 from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.wan import WanSide
-from grid_member.security.tls import keep_fresh
+from grid_member.security.tls import TlsError, keep_fresh
 from grid_member.security.tls_client import ClientTls
 from grid_member.telemetry.logs import event
 from grid_member.wan.agreement.definitions import credentials_problem, with_credentials
@@ -60,6 +60,7 @@ class MemberWan:
         if isinstance(member.management.wan, WanReplication):
             calls = member.management.wan.calls
             calls.watch(self.figures)
+            calls.problem = self._problem
         self.receiver = Receiver(
             side,
             _receiver_settings(member),
@@ -82,6 +83,7 @@ class MemberWan:
                 hello=self._hello,
                 jobs=None if calls is None else calls.jobs.store,
                 clock=time.monotonic,
+                problem=self._problem,
                 sharing=None if several is None else several.sharing,
             )
         )
@@ -148,6 +150,15 @@ class MemberWan:
         context = None if config.tls is None else self._tls_of(config.tls).current
         timeout_s = config.response_timeout_ms / 1000
         return HttpTransport(ClientSettings(timeout_s, config.identity, context))
+
+    def _problem(self, config: WanPublisherConfig) -> str:
+        """Return why this member cannot reach the target of a publisher, empty when it can."""
+        try:
+            if config.tls is not None:
+                self._tls_of(config.tls)
+        except TlsError as problem:
+            return str(problem)
+        return ""
 
     def _tls_of(self, config: WanTargetTlsConfig) -> ClientTls:
         found = self._tls.get(config)

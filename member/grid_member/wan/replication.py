@@ -114,6 +114,9 @@ class ReplicationParts:
     jobs: JobStore | None
     """Synchronisations and checks; None carries out none."""
     clock: Callable[[], float]
+    problem: Callable[[WanPublisherConfig], str] = lambda _: ""
+    """Returns why this member cannot send for a publisher that it has credentials for, empty when
+    it can."""
     sharing: Sharing | None = None
     """Decides which shards this member sends; None: all of them."""
 
@@ -206,7 +209,8 @@ class Replication:
         self._sharing: Sharing = parts.sharing or Alone()
         self._shards: Sequence[ShardQueues] = ()
         self._publishers: dict[PublisherName, _Running] = {}
-        self._unknown: set[PublisherName] = set()
+        self._problems: dict[PublisherName, str] = {}
+        """Why this member cannot send, as its log and figures tell."""
         self._threads = ThreadPoolExecutor(1, "wan")
         self._task: asyncio.Task[None] | None = None
 
@@ -269,19 +273,25 @@ class Replication:
         """Return what this member is to send for a publisher, None when it sends nothing."""
         parts, name = self._parts, agreed.name
         figures, config = parts.figures.publisher(name), parts.configured(name)
-        able = config is not None and bool(self._shards)
+        problem = NOT_CONFIGURED if config is None else parts.problem(config)
+        able = not problem and bool(self._shards)
         lanes = self._sharing.lanes(name, self._shards, able=able)
         figures.lanes = len(lanes)
-        if config is None:
-            figures.problem = NOT_CONFIGURED
-            if name not in self._unknown:
-                self._unknown.add(name)
-                event(_log, logging.WARNING, "not configured on this member", **name._asdict())
-        elif figures.problem == NOT_CONFIGURED:
-            figures.problem = ""
+        self._note_problem(name, problem)
         self._sharing.report(name, figures.report(able=able))
         waits = self._sharing.waits(name)
         return None if config is None or not lanes else _Wanted(agreed, config, lanes, waits)
+
+    def _note_problem(self, name: PublisherName, problem: str) -> None:
+        """Tell why this member cannot send for a publisher, once; empty when it can."""
+        figures, former = self._parts.figures.publisher(name), self._problems.get(name, "")
+        if problem:
+            figures.problem = problem
+        elif figures.problem == former:
+            figures.problem = ""
+        if problem and problem != former:
+            event(_log, logging.WARNING, "cannot send", **name._asdict(), why=problem)
+        self._problems[name] = problem
 
     async def _keep(self, name: PublisherName, wanted: _Wanted, agreement: Agreement) -> None:
         """Let a publisher have senders in the lanes that are wanted, and in no others."""

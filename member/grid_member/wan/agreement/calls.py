@@ -17,6 +17,7 @@ from grid_member.wan.agreement.definitions import (
     packed,
     publisher_document,
     read_publisher,
+    with_credentials,
 )
 from grid_member.wan.agreement.sections import definition_digest, definitions_of
 from grid_member.wan.agreement.store import name_key, removed_put, state_put
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.config.model.member import MemberConfig
-    from grid_member.config.model.wan import WanConfig
+    from grid_member.config.model.wan import WanConfig, WanPublisherConfig
     from grid_member.engine.api import Refused
     from grid_member.wan.agreement.added_json import AddedReplication
     from grid_member.wan.agreement.keeper import WanKeeper
@@ -153,6 +154,8 @@ class WanCalls:
         """What the senders of this member know; None while it has none."""
         self.asks: Callable[[], Callable[[], Awaitable[WanStatusDocument]] | None] = lambda: None
         """Returns what asks a member with all shards for the status, where this one lacks some."""
+        self.problem: Callable[[WanPublisherConfig], str] = lambda _: ""
+        """Returns why this member cannot reach the target of a publisher, empty when it can."""
 
     def watch(self, figures: WanFigures) -> None:
         """Show what the senders of this member know, and let metrics tell of jobs."""
@@ -363,7 +366,7 @@ class WanCalls:
 
     def objection(self, content: bytes) -> str | None:
         """Return what this member has against publishers that are to be added."""
-        return added_objection(content, self._config().wan)
+        return added_objection(content, self._config().wan, self.problem)
 
     async def whole_status(self) -> WanStatusDocument:
         """Return the status; a member that lacks shards asks one that has all of them.
@@ -466,11 +469,21 @@ def is_addition(content: bytes) -> bool:
     return _ADDED in json.loads(content)
 
 
-def added_objection(content: bytes, own: WanConfig) -> str | None:
-    """Return why a member with this configuration cannot send for publishers, None when it can."""
+def added_objection(
+    content: bytes, own: WanConfig, problem: Callable[[WanPublisherConfig], str]
+) -> str | None:
+    """Return why a member cannot send for publishers, None when it can.
+
+    Args:
+        content: the publishers.
+        own: the member's configuration.
+        problem: returns why a target cannot be reached, empty when it can.
+    """
     for publishers in json.loads(content)[_ADDED].values():
         for definition in publishers.values():
-            problem = credentials_problem(read_publisher(definition), own)
-            if problem is not None:
-                return problem
+            publisher = read_publisher(definition)
+            found = credentials_problem(publisher, own)
+            found = found or problem(with_credentials(publisher, own))
+            if found:
+                return found
     return None

@@ -53,6 +53,7 @@ class SenderReport:
         return other is None or replace(self, endpoint="") != replace(other, endpoint="")
 
 
+CANNOT_SEND: Final = "a member cannot send, and others do so in its place"
 UNKNOWN: Final = SenderReport()
 """Of a member that has told nothing yet: it may be able to send."""
 
@@ -89,16 +90,19 @@ class SenderReports:
 def merged(reports: Iterable[SenderReport]) -> SenderReport:
     """Return how a publisher is by the reports of all members that send for it.
 
-    When none does, it says why a member cannot.
+    When none has a problem, or none sends, it says why a member cannot send.
     """
     known = list(reports)
     sending = [report for report in known if report.lanes] or known
+    problems = [each.problem for each in sending] + [
+        f"{CANNOT_SEND}: {each.problem}" for each in known if each.problem and not each.able
+    ]
     return SenderReport(
         able=any(report.able for report in sending),
         lanes=sum(report.lanes for report in sending),
         connected=bool(sending) and all(report.connected for report in sending),
         endpoint=next((each.endpoint for each in sending if each.endpoint), ""),
-        problem=next((each.problem for each in sending if each.problem), ""),
+        problem=next(filter(None, problems), ""),
         blocked={name: why for each in sending for name, why in each.blocked.items()},
     )
 

@@ -6,12 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 from grid_member import Config
 from grid_member.engine.api import Entry
 from grid_member.engine.local.engine import LocalEngine
-from grid_member.engine.state.operations import WanMemberState
 from grid_member.engine.wan.agreement import (
     PublisherName,
     PublisherState,
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.shard.shard import Shard
-    from grid_member.engine.state.operations import Operation
     from grid_member.wan.figures import PublisherFigures, WanFigures
 
 PATIENCE_S: Final = 20.0
@@ -135,10 +131,9 @@ class Site:
         return all(shard.state.wan.agreement is not None for shard in self.engine.shards)
 
     async def set_state(self, state: PublisherState) -> None:
-        member = UUID(self.engine.member_uuid).bytes
-        change = WanMemberState(PublisherName("peer-rep", "peer"), member, state)
-        for shard in self.engine.shards:
-            await outcome(partial(_propose, shard, change))
+        assert self.handle is not None
+        part: Any = self.handle._member.management.wan
+        assert await part.calls.set_state(PublisherName("peer-rep", "peer"), state) is None
 
     async def put(self, name: str, key: str, value: bytes) -> None:
         await outcome(lambda done: self.engine.map_put(name, key, value, "text/plain", done))
@@ -183,10 +178,6 @@ def _sorted_labels(series: str) -> str:
 def _written(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings but for those that are None."""
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def _propose(shard: Shard, operation: Operation, done: Callable[[Any], None]) -> None:
-    shard.propose(operation, done, 0)
 
 
 async def outcome(begin: Callable[[Callable[[Any], None]], object]) -> Any:

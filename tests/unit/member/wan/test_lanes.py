@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -21,6 +22,8 @@ from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+
+    import pytest
 
     from grid_member.engine.wan.agreement import PublisherName
     from grid_member.engine.wan.changes import QueuedChange
@@ -125,6 +128,7 @@ class World:
     target: Closing = field(default_factory=Closing)
     figures: WanFigures = field(default_factory=WanFigures)
     config: WanPublisherConfig | None = CONFIG
+    problem: str = ""
     whole: bool = True
     jobs: JobStore = field(default_factory=lambda: JobStore(FakeStore()))
 
@@ -158,6 +162,7 @@ async def world() -> AsyncIterator[World]:
         hello=lambda *_: hello(),
         jobs=made.jobs,
         clock=asyncio.get_running_loop().time,
+        problem=lambda _: made.problem,
         sharing=made.sharing,
     )
     replication = Replication(parts)
@@ -227,6 +232,27 @@ async def test_a_member_without_credentials_says_so() -> None:
         await until(lambda: made.sent() == {"waits"})
         await until(lambda: made.sharing.reports[-1].able)
         assert made.sharing.reports[-1].problem == ""
+
+
+async def test_a_member_whose_files_cannot_be_read_leaves_the_sending_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with world() as made:
+        made.sharing.mine = frozenset({0})
+        made.problem = "network.wan.ssl.ca-file: there is no file"
+        made.put(0, "waits")
+        await until(lambda: bool(made.sharing.reports))
+        told = made.sharing.reports[-1]
+        assert (told.able, told.lanes, told.problem) == (False, 0, made.problem)
+        made.problem = ""
+        await until(lambda: made.sent() == {"waits"})
+        await until(lambda: made.sharing.reports[-1].able)
+        assert made.sharing.reports[-1].problem == ""
+        made.problem = "another one"
+        await until(lambda: not made.sharing.reports[-1].able)
+        await until(lambda: made.target.closed == 1)
+    told = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert told == ["cannot send", "cannot send"]
 
 
 async def test_a_member_that_lacks_shards_sends_when_it_has_them() -> None:

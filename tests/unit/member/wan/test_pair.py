@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from grid_member.config.model.wan import WanPublisherConfig
 from grid_member.engine.api import ClusterState
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.telemetry.repeats import FIELDS
+from grid_member.wan.agreement.definitions import packed, publisher_document
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wan.pairs import (
     Site,
@@ -175,6 +177,27 @@ async def test_tls(pair: tuple[Site, Site], tmp_path: Path, shown: bool) -> None
     await london.put("people", "grace", b"2")
     await until_value(london, "orders", "ada", b"1")
     await until_value(tokyo, "people", "grace", b"2")
+
+
+async def test_a_member_without_its_files_of_tls_takes_no_publisher(
+    pair: tuple[Site, Site], tmp_path: Path
+) -> None:
+    tokyo, _ = pair
+    authority = Authority(tmp_path)
+    own = authority.issue("tokyo")
+    files = {"certificate-file": str(own.certificate), "key-file": str(own.key)}
+    tokyo.listener = {"ssl": {"enabled": True, "ca-file": str(authority.file), **files}}
+    tokyo.publishes = False
+    await tokyo.start()
+    assert tokyo.handle is not None
+    part: Any = tokyo.handle._member.management.wan
+    publisher = WanPublisherConfig("peer", "london", (("127.0.0.1", 1),), realm="to-peer")
+    question = packed({"wan": {"peer-rep": {"peer": publisher_document(publisher)}}})
+    content = authority.file.read_bytes()
+    authority.file.write_bytes(b"")
+    assert part.calls.objection(question) == (f"network.wan.ssl.ca-file: {authority.file} is empty")
+    authority.file.write_bytes(content)
+    assert part.calls.objection(question) is None
 
 
 async def test_a_certificate_of_another_authority_is_refused(

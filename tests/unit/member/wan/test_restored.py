@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from grid_member import Config
 from grid_member.cluster.persistence.backups import LEFT_OUT
 from grid_member.engine.backup.restore import restore_once
-from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.engine.wan.agreement import PublisherState
 from grid_member.start.handle import MemberHandle
 from grid_member.wan.agreement import store
 from grid_member.wan.hello import Began
@@ -17,8 +17,6 @@ from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-PEER = PublisherName("peer-rep", "peer")
 
 
 def publisher_status(site: Site) -> dict[str, Any]:
@@ -77,7 +75,7 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
         await until(lambda: tokyo.figures.connected, "the target is reached")
         assert await london.get("orders", "b") is None
 
-        await resume(tokyo)
+        await tokyo.set_state(PublisherState.REPLICATING)
         await until_value(london, "orders", "b", b"2")
         found = publisher_status(tokyo)
         assert (found["connected"], found["endpoint"]) == (True, f"127.0.0.1 port {ports[1]}")
@@ -116,21 +114,13 @@ async def test_a_backup_from_before_wan_replication_begins_paused(tmp_path: Path
         assert "began as a backup" in found["needsSyncReason"]
         assert tokyo.wan._began() is Began.RESTORED
 
-        await resume(tokyo)
+        await tokyo.set_state(PublisherState.REPLICATING)
         await tokyo.stop()
         await tokyo.start()
         found = publisher_status(tokyo)
         assert [each["state"] for each in found["members"]] == ["REPLICATING"]
     finally:
         await tokyo.stop()
-
-
-async def resume(site: Site) -> None:
-    """Do what `resumePublisher` does."""
-    assert site.handle is not None
-    member = site.handle._member
-    part: Any = member.management.wan
-    assert await part.calls.set_state(PEER, PublisherState.REPLICATING) is None
 
 
 def test_the_keys_of_this_cluster_are_left_out_of_backups() -> None:

@@ -181,6 +181,18 @@ def test_a_publisher_is_connected_when_all_its_senders_are() -> None:
     assert not merged([idle]).connected
 
 
+def test_a_member_that_cannot_send_is_told_of_while_others_send() -> None:
+    up = SenderReport(lanes=1, connected=True)
+    unable = SenderReport(able=False, problem="no file")
+    lacking = SenderReport(able=False)
+    assert merged([lacking, up]).problem == ""
+    both = merged([unable, up])
+    assert (both.able, both.connected) == (True, True)
+    assert both.problem == "a member cannot send, and others do so in its place: no file"
+    refused = SenderReport(lanes=1, problem="refused")
+    assert merged([unable, up, refused]).problem == "refused"
+
+
 def test_a_report_names_a_part_of_very_many_blocked_maps() -> None:
     cluster = Cluster([record(A)])
     blocked = {f"m{n:03}": "refused" for n in range(100)}
