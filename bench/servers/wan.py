@@ -25,7 +25,7 @@ from bench.servers.members import MAP, get_request, member_command
 from grid_member.command.event_loop import loop_maker
 from grid_member.wan.hello import TargetLimits, Welcome, read_hello, write_welcome
 from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
-from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL
+from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL, with_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,7 +202,8 @@ class Sink:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
         if request.path == CHANGES_PATH:
-            return web.Response(body=_ONE_MAP_TAKEN, content_type=CONTENT_TYPE)
+            taken = with_checksum(_ONE_MAP_TAKEN, body)
+            return web.Response(body=taken, content_type=CONTENT_TYPE)
         if request.path != HELLO_PATH:
             return web.Response()
         name = read_hello(body).target_name

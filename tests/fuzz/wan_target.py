@@ -11,6 +11,7 @@ from grid_member.wan.hello import (
     HelloError,
     read_hello,
     read_welcome,
+    sealed_welcome,
     write_hello,
     write_welcome,
 )
@@ -122,7 +123,7 @@ def _hello(data: bytes) -> Hashable:
 
 def _welcome(data: bytes) -> Hashable:
     try:
-        welcome = read_welcome(data)
+        welcome = read_welcome(sealed_welcome(data))
     except HelloError as error:
         return str(error)
     if read_welcome(write_welcome(welcome)) != welcome:

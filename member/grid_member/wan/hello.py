@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import json
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MAX_HELLO_BYTES: Final = 64 << 10
 MAX_LISTED: Final = 1024
 """Maps published back, addresses, protocols: of each so many at most."""
+_CHECKSUM: Final = b',"checksum":"%08x"}'
 _ID_CHARACTERS: Final = 32
 _MAX_NUMBER: Final = 2**53 - 1
 T = TypeVar("T")
@@ -134,9 +136,9 @@ def read_hello(data: bytes) -> Hello:
 
 
 def write_welcome(welcome: Welcome) -> bytes:
-    """Return the JSON of a welcome."""
+    """Return the JSON of a welcome; its last field is a checksum of what is before."""
     limits = welcome.limits
-    return _json(
+    content = _json(
         {
             "protocol": welcome.protocol,
             "clusterName": welcome.cluster_name,
@@ -152,15 +154,24 @@ def write_welcome(welcome: Welcome) -> bytes:
             "addresses": list(welcome.addresses),
         }
     )
+    return sealed_welcome(content)
+
+
+def sealed_welcome(content: bytes) -> bytes:
+    """Return the JSON of an object with a last field, the CRC-32 of the JSON without it."""
+    return content[:-1] + _CHECKSUM % zlib.crc32(content)
 
 
 def read_welcome(data: bytes) -> Welcome:
     """Return the welcome that the bytes are.
 
     Raises:
-        HelloError: they are none.
+        HelloError: they are none, or are not what was sent.
     """
-    fields = _Fields(data)
+    content = data[: -len(_CHECKSUM % 0)] + b"}"
+    if sealed_welcome(content) != data:
+        raise HelloError("the checksum is missing or wrong")
+    fields = _Fields(content)
     limits = fields.below("limits")
     return Welcome(
         protocol=fields.number("protocol"),

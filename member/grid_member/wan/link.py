@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.hello import HelloError, read_welcome, write_hello
 from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
-from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL
+from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL, ProtocolError, checked_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +87,7 @@ class Link:
             raise UnreachableError(NO_ADDRESS)
         try:
             answer = await self._transport.post(address, path, message, CONTENT_TYPE)
+            answer = _checked(answer, message)
         except OverloadedError:
             raise
         except TargetError as problem:
@@ -177,3 +178,11 @@ class Link:
     def _named(self) -> dict[str, str]:
         hello = self._hello()
         return {"replication": hello.replication, "publisher": hello.publisher}
+
+
+def _checked(data: bytes, message: bytes) -> bytes:
+    """Return the answer to a message; another one would acknowledge what the target lacks."""
+    try:
+        return checked_answer(data, message)
+    except ProtocolError as problem:
+        raise UnreachableError(f"no usable answer: {problem}") from None

@@ -10,6 +10,10 @@ clusters stand once and heads point to them. Integers are big-endian.
 
 Reading checks everything: bytes that are not exactly a batch raise `ProtocolError`, and never more
 is inflated than the reader allows.
+
+    answer to a message: what it says │ CRC-32 of that, begun with the CRC-32 of the message
+
+So an answer that a line without TLS spoiled, or that belongs to another message, is none.
 """
 
 from __future__ import annotations
@@ -270,6 +274,28 @@ def opened(data: bytes, max_bytes: int, kind: bytes) -> bytes:
     if len(body) != size:
         raise ProtocolError("the body has another size than its head says")
     return body
+
+
+def with_checksum(answer: bytes, message: bytes) -> bytes:
+    """Return what travels of an answer to a message that was opened."""
+    return answer + _CRC.pack(_answer_checksum(answer, message))
+
+
+def checked_answer(data: bytes, message: bytes) -> bytes:
+    """Return the answer to a message.
+
+    Raises:
+        ProtocolError: the bytes are none to this message, or are not what was sent.
+    """
+    answer = data[: -_CRC.size]
+    if len(data) < _CRC.size or data != with_checksum(answer, message):
+        raise ProtocolError("the checksum of the answer is wrong")
+    return answer
+
+
+def _answer_checksum(answer: bytes, message: bytes) -> int:
+    (begin,) = _CRC.unpack(message[-_CRC.size :])
+    return zlib.crc32(answer, begin)
 
 
 def _inflated(content: memoryview, size: int) -> bytes:

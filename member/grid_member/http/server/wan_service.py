@@ -31,7 +31,7 @@ from grid_member.wan.comparison.messages import MAX_QUESTION_BYTES
 from grid_member.wan.hello import MAX_HELLO_BYTES, HelloError, read_hello, write_welcome
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH
 from grid_member.wan.ports import BusyError, ConflictError
-from grid_member.wan.protocol import CONTENT_TYPE, ProtocolError
+from grid_member.wan.protocol import CONTENT_TYPE, ProtocolError, with_checksum
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -129,7 +129,7 @@ class WanService:
             return failure_answer(409, str(problem))
         except BusyError as problem:
             return error(503, str(problem), retry=True)
-        return Answer(200, answer, CONTENT_TYPE)
+        return Answer(200, with_checksum(answer, body), CONTENT_TYPE)
 
 
 def _tell(what: str, problem: Exception, request: web.BaseRequest) -> None:

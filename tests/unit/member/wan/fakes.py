@@ -15,7 +15,7 @@ from grid_member.wan.figures import PublisherFigures
 from grid_member.wan.hello import Began, Hello, TargetLimits, Welcome, read_hello, write_welcome
 from grid_member.wan.link import CHANGES_PATH, HELLO_PATH, Link, LinkParts
 from grid_member.wan.places import QueueName
-from grid_member.wan.protocol import Batch, read_batch, seal_compressed
+from grid_member.wan.protocol import Batch, read_batch, seal_compressed, with_checksum
 from grid_member.wan.sender import Sender, SenderSettings
 from tests.unit.member.wan.batches import NAME, SOURCE, TARGET
 
@@ -128,6 +128,8 @@ class FakeTarget:
     """What becomes of the next requests; of those that follow nothing."""
     loses_answers: bool = False
     """Faults strike after the batch was taken."""
+    spoils: Callable[[bytes], bytes] = lambda answer: answer
+    """What the line makes of an answer."""
     at_once: int = 0
     most_at_once: int = 0
     chance: Callable[[], float] = lambda: 0.0
@@ -150,10 +152,10 @@ class FakeTarget:
             answer = self._greet(body)
         else:
             assert path == CHANGES_PATH
-            answer = self._merge(read_batch(body, 16 << 20))
+            answer = with_checksum(self._merge(read_batch(body, 16 << 20)), body)
         if fault is not None:
             raise fault
-        return answer
+        return self.spoils(answer)
 
     def _greet(self, body: bytes) -> bytes:
         self.hellos.append(read_hello(body))

@@ -16,6 +16,7 @@ from grid_member.wan.hello import (
     Welcome,
     read_hello,
     read_welcome,
+    sealed_welcome,
     write_hello,
     write_welcome,
 )
@@ -83,6 +84,20 @@ def test_what_is_no_object_is_an_error(data: bytes) -> None:
         read_hello(data)
     with pytest.raises(HelloError):
         read_welcome(data)
+    with pytest.raises(HelloError):
+        read_welcome(sealed_welcome(data))
+
+
+def test_a_welcome_that_was_spoiled_is_none() -> None:
+    data = write_welcome(WELCOME)
+    for place in range(len(data)):
+        for bit in range(8):
+            spoiled = data[:place] + bytes((data[place] ^ 1 << bit,)) + data[place + 1 :]
+            with pytest.raises(HelloError, match="checksum"):
+                read_welcome(spoiled)
+    for cut in range(len(data)):
+        with pytest.raises(HelloError):
+            read_welcome(data[:cut])
 
 
 def test_it_has_a_limit() -> None:
@@ -94,5 +109,5 @@ def test_it_has_a_limit() -> None:
 @pytest.mark.parametrize("limits", [None, [], {"keyBytes": 1, "valueBytes": -1, "batchBytes": 1}])
 def test_a_welcome_has_limits(limits: object) -> None:
     content = json.loads(write_welcome(WELCOME)) | {"limits": limits}
-    with pytest.raises(HelloError):
-        read_welcome(json.dumps(content).encode())
+    with pytest.raises(HelloError, match=r"limits|valueBytes"):
+        read_welcome(sealed_welcome(json.dumps(content).encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import tracemalloc
 import zlib
@@ -18,9 +19,11 @@ from grid_member.wan.protocol import (
     Batch,
     BatchWriter,
     ProtocolError,
+    checked_answer,
     read_batch,
     seal,
     seal_compressed,
+    with_checksum,
 )
 from tests.unit.member.wan.batches import HEADER, LATEST, SOME, body, clear, put, removal
 
@@ -231,3 +234,19 @@ def test_changes_that_are_added_at_once_are_written_as_one_by_one() -> None:
             one_by_one.add(change, LATEST)
     assert at_once.body() == one_by_one.body()
     assert at_once.size_bytes == one_by_one.size_bytes
+
+
+def test_an_answer_counts_for_its_message_alone() -> None:
+    message, other = seal(body(*SOME)), seal(body(put("orders", "other", 5)))
+    answer = with_checksum(b"\0\1", message)
+    assert checked_answer(answer, message) == b"\0\1"
+    for wrong in (b"", b"\0\1", answer[:-1], answer + b"\0"):
+        with pytest.raises(ProtocolError, match="checksum"):
+            checked_answer(wrong, message)
+    with pytest.raises(ProtocolError, match="checksum"):
+        checked_answer(answer, other)
+    for place, bit in itertools.product(range(len(answer)), range(8)):
+        spoiled = bytearray(answer)
+        spoiled[place] ^= 1 << bit
+        with pytest.raises(ProtocolError, match="checksum"):
+            checked_answer(bytes(spoiled), message)

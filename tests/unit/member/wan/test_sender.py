@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.wan.agreement import MergePolicy
+from grid_member.wan.answers import MapAnswer
 from grid_member.wan.hello import TargetLimits
 from grid_member.wan.places import QueueName
 from grid_member.wan.ports import OverloadedError, RefusedError, TargetError, UnreachableError
@@ -44,6 +45,29 @@ def test_a_change_goes_at_once() -> None:
             assert asyncio.get_running_loop().time() - began_s < 0.05
             await running.until_empty()
             assert running.figures.sent_changes == 3
+
+    play(scene())
+
+
+def test_a_spoiled_answer_acknowledges_nothing() -> None:
+    """One that says TAKEN of a map that the target refused would lose the map's changes."""
+
+    async def scene() -> None:
+        target = FakeTarget(refused={"orders": MapAnswer.NOT_CONFIGURED})
+        target.spoils = lambda answer: (
+            answer.replace(bytes((MapAnswer.NOT_CONFIGURED,)), bytes((MapAnswer.TAKEN,)), 1)
+            if target.batches
+            else answer
+        )
+        async with source(target) as running:
+            running.add([put("orders", "ada", 5)])
+            await running.until(lambda: len(target.batches) >= 3)
+            assert not running.queues.empty
+            assert "checksum" in running.figures.problem
+            target.refused.clear()
+            target.spoils = lambda answer: answer
+            await running.until_empty()
+            assert target.stamps == {("orders", "ada"): 5}
 
     play(scene())
 

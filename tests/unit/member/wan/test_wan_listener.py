@@ -24,7 +24,7 @@ from grid_member.wan.comparison.messages import (
 )
 from grid_member.wan.hello import Began, Hello, read_welcome, write_hello
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH
-from grid_member.wan.protocol import CONTENT_TYPE, seal, seal_compressed
+from grid_member.wan.protocol import CONTENT_TYPE, checked_answer, seal, seal_compressed
 from tests.unit.member.wan.batches import HEADER, SOURCE, body, put
 from tests.unit.member.wan.pairs import Site
 from tests.unit.member.wire import Reply, Wire
@@ -76,14 +76,16 @@ async def test_a_hello_and_a_batch(london: Site) -> None:
     assert reply.header("Content-Type") == "application/json"
     welcome = read_welcome(reply.body)
     assert (welcome.cluster_name, welcome.cluster_id) == ("london", london.cluster_id)
-    reply = await call(london, CHANGES_PATH, seal(batch("ada", target=london.cluster_id)))
-    assert (reply.status, reply.body) == (200, b"\x00")
+    message = seal(batch("ada", target=london.cluster_id))
+    reply = await call(london, CHANGES_PATH, message)
+    assert (reply.status, checked_answer(reply.body, message)) == (200, b"\x00")
     assert reply.header("Content-Type") == CONTENT_TYPE
     assert await london.get("orders", "ada") == b"value"
     many = batch(*(f"key-{number}" for number in range(1000)), target=london.cluster_id)
     assert len(seal_compressed(many)) < len(many) // 2
-    reply = await call(london, f"{CHANGES_PATH}/", seal_compressed(many))
-    assert (reply.status, reply.body) == (200, b"\x00")
+    message = seal_compressed(many)
+    reply = await call(london, f"{CHANGES_PATH}/", message)
+    assert (reply.status, checked_answer(reply.body, message)) == (200, b"\x00")
     assert await london.get("orders", "key-999") == b"value"
 
 
@@ -149,17 +151,20 @@ async def test_digests_and_keys_of_a_map_are_told(london: Site) -> None:
     for key in ("ada", "grace"):
         await call(london, CHANGES_PATH, seal(batch(key, target=london.cluster_id)))
     about = question(london.cluster_id)
-    reply = await call(london, DIGESTS_PATH, write_digests_question(about))
+    message = write_digests_question(about)
+    reply = await call(london, DIGESTS_PATH, message)
     assert reply.header("Content-Type") == CONTENT_TYPE
-    answer = read_digests_answer(reply.body)
+    answer = read_digests_answer(checked_answer(reply.body, message))
     assert [*answer.digests.counts] == [2]
-    reply = await call(london, KEYS_PATH, write_keys_question(KeysQuestion(about, (0,), "ada")))
-    page = read_keys_answer(reply.body)
+    message = write_keys_question(KeysQuestion(about, (0,), "ada"))
+    reply = await call(london, KEYS_PATH, message)
+    page = read_keys_answer(checked_answer(reply.body, message))
     assert [(row.key, row.stamp, row.removed) for row in page.rows] == [("grace", 2**40, False)]
 
     unknown = write_digests_question(question(london.cluster_id, "unknown"))
     reply = await call(london, DIGESTS_PATH, unknown)
-    assert read_digests_answer(reply.body).code is MapAnswer.NOT_CONFIGURED
+    found = read_digests_answer(checked_answer(reply.body, unknown))
+    assert found.code is MapAnswer.NOT_CONFIGURED
     for path in (DIGESTS_PATH, KEYS_PATH):
         assert (await call(london, path, b"")).status == 400
     elsewhere = write_digests_question(question(bytes(16)))

@@ -14,7 +14,7 @@ from grid_member.wan.ports import (
     RefusedError,
     UnreachableError,
 )
-from grid_member.wan.protocol import ProtocolError
+from grid_member.wan.protocol import ProtocolError, with_checksum
 
 if TYPE_CHECKING:
     import random
@@ -36,6 +36,7 @@ class Weather(NamedTuple):
     doubled: float = 0.0
     spoiled: float = 0.0
     unanswered: float = 0.0
+    spoiled_answers: float = 0.0
 
 
 CALM: Final = Weather()
@@ -44,7 +45,7 @@ BAD: Final = (
     Weather(late=0.5),
     Weather(doubled=0.5),
     Weather(spoiled=0.7),
-    Weather(lost=0.1, late=0.2, doubled=0.2, spoiled=0.2, unanswered=0.2),
+    Weather(lost=0.1, late=0.2, doubled=0.2, spoiled=0.2, unanswered=0.2, spoiled_answers=0.2),
 )
 
 
@@ -96,6 +97,8 @@ class Line:
         answer = await self._deliver(path, body, password)
         if self._breaks(weather.unanswered):
             raise UnreachableError("the target closed the connection")
+        if weather.spoiled_answers and chance.random() < weather.spoiled_answers:
+            answer = _spoiled(answer, chance)
         return answer
 
     def _breaks(self, how_often: float) -> bool:
@@ -121,7 +124,7 @@ async def _answer(receiver: Receiver, path: str, body: bytes) -> bytes:
     try:
         if path == HELLO_PATH:
             return write_welcome(receiver.greet(read_hello(body)))
-        return await receiver.take(body)
+        return with_checksum(await receiver.take(body), body)
     except BusyError as problem:
         raise OverloadedError(str(problem), 1.0) from None
     except (ProtocolError, ConflictError, HelloError) as problem:

@@ -24,7 +24,7 @@ from grid_member.wan.jobs.store import JobStore
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH, Link, LinkParts
 from grid_member.wan.pacing import Pacer
 from grid_member.wan.ports import BusyError, OverloadedError, UnreachableError
-from grid_member.wan.protocol import seal_compressed
+from grid_member.wan.protocol import seal_compressed, with_checksum
 from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS, agreement, publisher
 
@@ -149,7 +149,7 @@ class Line:
         except BusyError as problem:
             raise OverloadedError(str(problem), 1.0) from None
         self.requests.append((path, len(body) + len(answer)))
-        return answer
+        return answer if path == HELLO_PATH else with_checksum(answer, body)
 
     def bytes_to(self, *paths: str) -> int:
         return sum(size for path, size in self.requests if path in paths)
