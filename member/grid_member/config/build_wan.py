@@ -246,7 +246,6 @@ class _Publishers:
             max_concurrent_invocations=self._invocations(path),
             discovery_period_s=number("discovery-period-seconds"),
             max_target_endpoints=number("max-target-endpoints"),
-            use_endpoint_private_address=values.flag((*path, "use-endpoint-private-address")),
             initial_publisher_state=text("initial-publisher-state"),
             consistency_check_strategy=text("sync", "consistency-check-strategy"),
             extra_entries=text("sync", "extra-entries"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 FIRST_REST_S: Final = 1.0
 MAX_REST_S: Final = 30.0
@@ -77,7 +77,6 @@ class Endpoints:
             resolve: looks up a name.
         """
         self._configured = tuple(configured)
-        self._advertised: tuple[tuple[str, int], ...] = ()
         self._clock = clock
         self._period_s = period_s
         self._most = min(most, MAX_ADDRESSES)
@@ -86,12 +85,6 @@ class Endpoints:
         self._fresh_until_s: float | None = None
         self._rests: dict[Address, _Rest] = {}
         self._turn = 0
-
-    def advertise(self, addresses: Iterable[tuple[str, int]]) -> None:
-        """Use, beside the configured ones, what the target's members say of themselves."""
-        advertised = tuple(addresses)
-        if advertised != self._advertised:
-            self._advertised, self._fresh_until_s = advertised, None
 
     async def choose(self) -> Address | None:
         """Return the next address that does not rest; None when all do or there is none."""
@@ -129,7 +122,7 @@ class Endpoints:
 
     async def _look_up_all(self) -> None:
         found: dict[Address, None] = {}
-        for host, port in (*self._configured, *self._advertised):
+        for host, port in self._configured:
             for ip in await self._resolve(host, port):
                 found[Address(host, ip, port)] = None
         self._found = list(found)[: self._most]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_HELLO_BYTES: Final = 64 << 10
 MAX_LISTED: Final = 1024
-"""Maps published back, addresses, protocols: of each so many at most."""
+"""Maps published back, protocols: of each so many at most."""
 _CHECKSUM: Final = b',"checksum":"%08x"}'
 _ID_CHARACTERS: Final = 32
 _MAX_NUMBER: Final = 2**53 - 1
@@ -88,8 +88,6 @@ class Welcome:
     limits: TargetLimits
     published_back: tuple[str, ...] = ()
     """Configured names of maps that the target publishes to the source."""
-    addresses: tuple[str, ...] = ()
-    """`host:port` of WAN listeners that the target's members advertise."""
 
 
 def write_hello(hello: Hello) -> bytes:
@@ -151,7 +149,6 @@ def write_welcome(welcome: Welcome) -> bytes:
                 "batchBytes": limits.batch_bytes,
             },
             "publishedBack": list(welcome.published_back),
-            "addresses": list(welcome.addresses),
         }
     )
     return sealed_welcome(content)
@@ -183,7 +180,6 @@ def read_welcome(data: bytes) -> Welcome:
             limits.number("keyBytes"), limits.number("valueBytes"), limits.number("batchBytes")
         ),
         published_back=fields.listed("publishedBack", _as_text),
-        addresses=fields.listed("addresses", _as_text),
     )
 
 

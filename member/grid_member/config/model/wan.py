@@ -52,7 +52,6 @@ class WanPublisherConfig:
     max_concurrent_invocations: int = -1
     discovery_period_s: int = 10
     max_target_endpoints: int = 2**31 - 1
-    use_endpoint_private_address: bool = False
     initial_publisher_state: str = "REPLICATING"
     consistency_check_strategy: str = "MERKLE_TREES"
     extra_entries: str = "KEEP"

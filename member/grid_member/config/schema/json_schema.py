@@ -12,6 +12,7 @@ from grid_member.config.schema.patterns import (
     any_case_pattern,
     choice_pattern,
     name_pattern,
+    shown,
 )
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
@@ -123,8 +124,9 @@ def _leaf(setting: Setting) -> dict[str, Json]:
 def _type(setting: Setting) -> dict[str, Json]:
     variable: Json = {"$ref": "#/$defs/variable"}
     if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
-        true: Json = {"type": "string", "pattern": rf"^\s*{any_case_pattern('true')}\s*$"}
-        return {"anyOf": [{"const": True}, true, variable]}
+        taken = any_case_pattern(shown(setting.default))
+        text_of_it: Json = {"type": "string", "pattern": rf"^\s*{taken}\s*$"}
+        return {"anyOf": [{"const": setting.default}, text_of_it, variable]}
     if setting.kind is SettingKind.BOOLEAN:
         return {"$ref": "#/$defs/boolean"}
     if setting.kind is SettingKind.INTEGER:

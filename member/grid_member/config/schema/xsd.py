@@ -218,7 +218,7 @@ def _leaf(
     _explain(element, f"{setting.about}{default}")
     if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
-        _restriction(_simple(union), "xs:token", pattern=any_case_pattern("true"))
+        _restriction(_simple(union), "xs:token", pattern=any_case_pattern(shown(setting.default)))
     elif setting.kind is SettingKind.BOOLEAN:
         element.set("type", "c:boolean")
     elif setting.kind is SettingKind.INTEGER:

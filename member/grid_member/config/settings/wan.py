@@ -29,6 +29,9 @@ _REFUSED_POLICIES: Final = tuple(
     RefusedValue(f"{policy}MergePolicy", _LATEST)
     for policy in ("HigherHits", "LatestAccess", "ExpirationTime", "Discard", "HyperLogLog")
 )
+_PRIVATE_ADDRESSES: Final = (
+    "write the addresses that are reached from here into target-endpoints, leave it out"
+)
 _DEFAULT_FILE: Final = "Default: that of `network.wan.ssl`."
 
 
@@ -178,10 +181,13 @@ WAN: Final[tuple[Setting, ...]] = (
         "To how many addresses the member connects at most.",
         1,
     ),
-    flag(
-        f"{_PUBLISHER}.use-endpoint-private-address",
-        False,
-        "On: the member also connects to the addresses that the target's members advertise.",
+    replace(
+        flag(
+            f"{_PUBLISHER}.use-endpoint-private-address",
+            False,
+            "The member connects to the addresses of target-endpoints alone.",
+        ),
+        refused_values=(RefusedValue("true", _PRIVATE_ADDRESSES),),
     ),
     choice(
         f"{_PUBLISHER}.initial-publisher-state",

@@ -118,7 +118,6 @@ def _publisher(keys: _Keys) -> WanPublisherConfig:
         max_concurrent_invocations=_invocations(keys),
         discovery_period_s=keys.number("discoveryPeriodSeconds", "discovery-period-seconds"),
         max_target_endpoints=keys.number("maxTargetEndpoints", "max-target-endpoints"),
-        use_endpoint_private_address=keys.take("useEndpointPrivateAddress", _flag) or False,
         initial_publisher_state=keys.numbered("initialPublisherState", _STATES, 0),
         consistency_check_strategy=_strategy(keys),
         compression=compression,
@@ -163,6 +162,8 @@ def _check_unused(keys: _Keys) -> None:
     keys.take("snapshotEnabled", _flag)
     for name in ("idleMinParkNs", "idleMaxParkNs"):
         keys.take(name, _count)
+    private = "write the addresses that are reached from here into targetEndpoints"
+    keys.neutral("useEndpointPrivateAddress", lambda found: found is False, private)
     for name in _CLOUDS:
         keys.neutral(name, _is_switched_off, "must not be enabled: write DNS names")
     keys.neutral("discovery", _is_without_strategy, "must be empty: write DNS names")

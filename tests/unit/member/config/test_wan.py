@@ -69,7 +69,6 @@ def test_what_a_publisher_is_by_default() -> None:
         max_concurrent_invocations=-1,
         discovery_period_s=10,
         max_target_endpoints=2147483647,
-        use_endpoint_private_address=False,
         initial_publisher_state="REPLICATING",
         consistency_check_strategy="MERKLE_TREES",
         extra_entries="KEEP",
@@ -101,7 +100,7 @@ def test_everything_of_a_publisher() -> None:
                 "max-concurrent-invocations": 11,
                 "discovery-period-seconds": 12,
                 "max-target-endpoints": 13,
-                "use-endpoint-private-address": True,
+                "use-endpoint-private-address": False,
                 "initial-publisher-state": "stopped",
                 "snapshot-enabled": True,
                 "sync": {"consistency-check-strategy": "none", "extra-entries": "remove"},
@@ -130,7 +129,6 @@ def test_everything_of_a_publisher() -> None:
         max_concurrent_invocations=11,
         discovery_period_s=12,
         max_target_endpoints=13,
-        use_endpoint_private_address=True,
         initial_publisher_state="STOPPED",
         consistency_check_strategy="NONE",
         extra_entries="REMOVE",
@@ -181,6 +179,13 @@ WRONG: Final[list[tuple[Tree, list[str]]]] = [
     (
         wan({"max-concurrent-invocations": 0}),
         [f"{PUBLISHER}.max-concurrent-invocations: must be -1 or from 1 to 32"],
+    ),
+    (
+        wan({"use-endpoint-private-address": True}),
+        [
+            f"{PUBLISHER}.use-endpoint-private-address: true is not supported: write the addresses "
+            "that are reached from here into target-endpoints, leave it out"
+        ],
     ),
     (
         wan({"snapshot-enabled": False}),

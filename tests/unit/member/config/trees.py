@@ -88,7 +88,8 @@ def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
     if setting.path.endswith(".public-address"):
         return MEMBERS
     if setting.kind is SettingKind.BOOLEAN and setting.refused_values:
-        return st.sampled_from([True, "true", " TRUE "])
+        taken = str(setting.default)
+        return st.sampled_from([setting.default, taken.lower(), f" {taken.upper()} "])
     if setting.kind is SettingKind.BOOLEAN:
         return st.booleans() | st.sampled_from(["true", "False", " TRUE ", "${ON}"])
     if setting.kind is SettingKind.INTEGER:

@@ -94,17 +94,6 @@ async def test_the_number_of_addresses_is_bounded() -> None:
     assert len({await endpoints.choose() for _ in range(50)}) == 3
 
 
-async def test_advertised_addresses_count_beside_the_configured_ones() -> None:
-    names = Names(a=["1.1.1.1"], own=["4.4.4.4"])
-    endpoints = names.endpoints("a")
-    await endpoints.choose()
-    endpoints.advertise([("own", 7000)])
-    assert {await endpoints.choose() for _ in range(4)} == {
-        Address("a", "1.1.1.1", 5705),
-        Address("own", "4.4.4.4", 7000),
-    }
-
-
 @pytest.mark.parametrize(
     ("host", "ip", "shown"),
     [("a", "1.1.1.1", "a (1.1.1.1) port 5"), ("1.1.1.1", "1.1.1.1", "1.1.1.1 port 5")],

@@ -40,7 +40,6 @@ WELCOME: Final = Welcome(
     version="0.2.1",
     limits=TargetLimits(8192, 8 << 20, 16 << 20),
     published_back=("orders", "größe-*"),
-    addresses=("10.0.0.1:5705", "[::1]:5705"),
 )
 
 

@@ -98,6 +98,26 @@ def test_right_configurations_are_valid(tree: Tree) -> None:
     assert list(OF_XML.iter_errors(write_xml(root))) == []
 
 
+def publisher(settings: Tree) -> Tree:
+    """Return a publisher that is right but for these settings."""
+    said = {"cluster-name": "b", "target-endpoints": "b", "realm": "r"} | settings
+    shown = {"username-password": {"username": "u", "password": "p"}}
+    return {
+        "security": {"realms": [{"name": "r", "identity": shown}]},
+        "wan-replication": {"r": {"batch-publisher": {"p": said}}},
+    }
+
+
+def test_a_flag_of_which_one_value_is_refused() -> None:
+    for tree in (
+        publisher({"snapshot-enabled": True, "use-endpoint-private-address": False}),
+        publisher({"snapshot-enabled": "TRUE", "use-endpoint-private-address": "False"}),
+    ):
+        config_from(tree, ENVIRONMENT)
+        assert OF_YAML.is_valid({"grid": tree})
+        assert OF_XML.is_valid(write_xml(read_python(tree).root))
+
+
 WRONG: list[Tree] = [
     {"cluster-nam": "a"},
     {"cluster-name": ""},
@@ -133,6 +153,8 @@ WRONG: list[Tree] = [
     {"security": {"realms": [{"identity": {"token": "x"}}]}},
     {"logging": {"level": "loud"}},
     {"limits": 5},
+    publisher({"snapshot-enabled": False}),
+    publisher({"use-endpoint-private-address": True}),
 ]
 
 

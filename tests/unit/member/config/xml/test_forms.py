@@ -47,7 +47,7 @@ def named(path: str) -> bool:
 
 def value(setting: Setting) -> str:
     if setting.kind is SettingKind.BOOLEAN:
-        return "true"
+        return str(setting.default).lower() if setting.refused_values else "true"
     return str(setting.low) if setting.kind is SettingKind.INTEGER else (*setting.choices, "x")[0]
 
 

@@ -93,7 +93,6 @@ def test_everything_that_can_be_said() -> None:
         initialPublisherState=1,
         maxConcurrentInvocations=11,
         discoveryPeriodSeconds=12,
-        useEndpointPrivateAddress=True,
         queueFullBehavior=2,
         maxTargetEndpoints=13,
         queueCapacity=110,
@@ -113,7 +112,6 @@ def test_everything_that_can_be_said() -> None:
         max_concurrent_invocations=11,
         discovery_period_s=12,
         max_target_endpoints=13,
-        use_endpoint_private_address=True,
         initial_publisher_state="PAUSED",
         consistency_check_strategy="MERKLE_TREES",
         compression="NONE",
@@ -146,6 +144,11 @@ AT: Final = "batchPublishers[0]."
         ({"maxConcurrentInvocations": 0}, "maxConcurrentInvocations must not be 0"),
         ({"queueFullBehavior": 3}, "queueFullBehavior must be from 0 to 2"),
         ({"initialPublisherState": "PAUSED"}, "initialPublisherState must be from 0 to 2"),
+        (
+            {"useEndpointPrivateAddress": True},
+            "useEndpointPrivateAddress is not supported: write the addresses that are reached from "
+            "here into targetEndpoints",
+        ),
         ({"acknowledgeType": 0}, "acknowledgeType is not supported: must be 1"),
         (
             {"aws": {"enabled": True}},
