@@ -77,6 +77,8 @@ class WanFigures:
     """Returns how far a publisher is."""
     of_cluster: Callable[[PublisherName], SenderReport] | None = None
     """Returns how a publisher is by what all members tell; None: this member is alone."""
+    unsynced: Callable[[PublisherName], int] = lambda _: 0
+    """Returns of how many maps the target may miss changes that are in no queue."""
     tombstones: Callable[[], int] = lambda: 0
     """Returns how many removed keys are remembered."""
     jobs: Callable[[PublisherName], JobFigures] = lambda _: NO_JOBS

@@ -49,7 +49,7 @@ WISH_S: Final = 60
 """After that a wish that nobody took away is none any more."""
 LEFT_OUT: Final = (
     *("wan/cluster-id", "wan/contact/", "wan/job/", "wan/member/", "wan/paused/", "wan/sender/"),
-    *("wan/source/", "wan/state/"),
+    *("wan/lost/", "wan/source/", "wan/state/", "wan/told"),
 )
 """Begin the keys of what is about this cluster, and not about the data that a backup holds."""
 AGAIN_S: Final = 1.0

@@ -39,8 +39,6 @@ class PublisherLook:
     """The same of all members."""
     lag_ms: int
     """The age of the oldest of those changes; 0 when there is none."""
-    unsynced: int
-    """Maps of which the target may miss changes that are in no queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,6 @@ class WanSide:
             queued=sum(n for _, sizes in queues for (_, who), n in sizes.items() if who == own),
             queued_by_all=sum(sum(sizes.values()) for _, sizes in queues),
             lag_ms=max(0, now_ms - min(oldest)) if oldest else 0,
-            unsynced=sum(len(state.wan.unsynced(publisher)) for state in states),
         )
 
     def queued_in_memory(self) -> int:

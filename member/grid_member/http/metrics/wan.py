@@ -106,7 +106,7 @@ def _progress(figures: WanFigures) -> Iterator[Metric]:
         queued.add_metric(name, look.queued)
         by_all.add_metric(name, look.queued_by_all)
         lag.add_metric(name, look.lag_ms / _MS_PER_S)
-        unsynced.add_metric(name, look.unsynced)
+        unsynced.add_metric(name, figures.unsynced(name))
         for state in PublisherState:
             states.add_metric([*name, state.value], int(state is look.state))
     yield from (queued, by_all, lag, states, unsynced)

@@ -161,6 +161,7 @@ class WanCalls:
         """Show what the senders of this member know, and let metrics tell of jobs."""
         self.figures = figures
         figures.jobs = self.jobs.figures
+        figures.unsynced = lambda name: len(self.unsynced(name))
 
     @property
     def _section(self) -> Section | None:
@@ -189,6 +190,11 @@ class WanCalls:
         if name not in publishers:
             raise _unknown_publisher(PublisherName(replication, publisher))
         return PublisherName(replication, name)
+
+    def unsynced(self, publisher: PublisherName) -> list[str]:
+        """Return the maps of which the target may miss changes that are in no queue."""
+        lost = self.keeper.stored.lost(publisher)
+        return sorted({*self.keeper.shards.unsynced(publisher), *lost})
 
     def check_map(self, replication: str, name: str) -> None:
         """Look whether a map is replicated by a replication.
@@ -404,8 +410,7 @@ class WanCalls:
         queued = self.keeper.shards.queued(name)
         report = SenderReport() if self.figures is None else self.figures.report(name)
         look = None if self.figures is None else self.figures.look(name)
-        unsynced = self.keeper.shards.unsynced(name)
-        restored = self.keeper.stored.paused_by_restore(name)
+        unsynced = self.unsynced(name)
         members = self.keeper.member_uuids
         initial = PublisherState(publisher.initial_publisher_state)
         return {
@@ -428,28 +433,32 @@ class WanCalls:
                 {"map": each, "reason": why} for each, why in sorted(report.blocked.items())
             ],
             "needsSync": unsynced,
-            "needsSyncReason": _sync_reason(
-                unsynced, self.keeper.shards.comparing(name), restored=restored
-            ),
+            "needsSyncReason": self._sync_reason(name, unsynced),
             **jobs_document(self.jobs.store, name),
         }
+
+    def _sync_reason(self, name: PublisherName, unsynced: list[str]) -> str:
+        stored, comparing = self.keeper.stored, self.keeper.shards.comparing(name)
+        if stored.paused_by_restore(name):
+            return "the cluster began as a backup: the publisher is paused until it is resumed"
+        if comparing:
+            return (
+                f"a queue was full: changes of {', '.join(comparing)} are not queued until a "
+                "synchronisation begins, which it does when the target answers"
+            )
+        lost = stored.lost(name)
+        if lost:
+            return (
+                f"data in memory was lost: changes of {', '.join(lost)} that waited may be gone, "
+                "and the target may have entries that are not here any more"
+            )
+        return "the target may miss changes that are in no queue" if unsynced else ""
 
 
 def _unknown_publisher(name: PublisherName) -> WanUnknownError:
     return WanUnknownError(
         f"wan-replication {name.replication} has no publisher {name.publisher}".rstrip()
     )
-
-
-def _sync_reason(unsynced: list[str], comparing: list[str], *, restored: bool) -> str:
-    if restored:
-        return "the cluster began as a backup: the publisher is paused until it is resumed"
-    if comparing:
-        return (
-            f"a queue was full: changes of {', '.join(comparing)} are not queued until a "
-            "synchronisation begins, which it does when the target answers"
-        )
-    return "the target may miss changes that are in no queue" if unsynced else ""
 
 
 def _sources(figures: WanFigures) -> list[WanSourceDocument]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.cluster.membership.locks import CHANGE, LockedError
 from grid_member.cluster.values.system_store import Put, carry_out, put_all
 from grid_member.config.names import find
+from grid_member.engine.api import Reason, Refused
 from grid_member.engine.state.operations import WanAgree, WanMemberState
 from grid_member.engine.wan.agreement import WAN_CLUSTER_VERSION, PublisherName, PublisherState
 from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
@@ -29,6 +30,7 @@ from grid_member.wan.agreement.departed import (
     LOOKS_WITH_DISKS,
     DepartedMembers,
 )
+from grid_member.wan.agreement.lost import LostShards
 from grid_member.wan.agreement.sections import Union, section_of, union_of
 from grid_member.wan.agreement.shard_states import ShardStates
 from grid_member.wan.agreement.shards import tell
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.values.versions import Versions
     from grid_member.config.model.member import MapConfig, MemberConfig
-    from grid_member.engine.api import Engine, Refused
+    from grid_member.engine.api import Engine
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.system import SystemStore
@@ -61,6 +63,9 @@ DECLARATION_PATIENCE_S: Final = 10.0
 TELLING_PATIENCE_S: Final = 5.0
 """How long a call waits for shards that refuse what they are told."""
 TELLING_REST_S: Final = 0.25
+NOT_NOTED: Final = Refused(
+    Reason.UNAVAILABLE, "that a shard lost its data could not be noted: try again"
+)
 AGREEING: Final = "wan"
 """The purpose of the lock."""
 _log: Final = logging.getLogger("grid.wan")
@@ -118,6 +123,7 @@ class WanKeeper:
         self._lacking_looks = 0
         self._told: set[str] = set()
         self._states = ShardStates(self.stored, shards)
+        self._lost = LostShards(self.stored, lambda: member.config, self.keep)
 
     @property
     def own_uuid(self) -> str:
@@ -190,7 +196,7 @@ class WanKeeper:
         if union is not None and not self._is_agreed(union):
             await self._agree()
         await self._pause_after_restore()
-        self._tell_shards()
+        await self._tell_shards()
         await self._forget_departed()
         await self._forget_removed()
 
@@ -272,6 +278,8 @@ class WanKeeper:
         agreement = self.stored.agreement
         if agreement is None:
             return None
+        if not await self._lost.note_lost(self.lacking_shards(), agreement):
+            return NOT_NOTED
         return await self.tell(WanAgree(agreement), lambda: bool(self.lacking_shards()))
 
     async def prepare(self) -> bool:
@@ -402,7 +410,7 @@ class WanKeeper:
         async with self._membership.locks.hold(CHANGE, AGREEING):
             yield
 
-    def _tell_shards(self) -> None:
+    async def _tell_shards(self) -> None:
         """Tell shards that lack the agreement or a state; members do so one after the other.
 
         Any member may, and what is told twice changes nothing. The oldest begins.
@@ -416,11 +424,15 @@ class WanKeeper:
             self._states.forget()
         else:
             states = self._states.look(*self._listed())
+            if self.shards.has_all:
+                await self._lost.note_told(agreement)
         if not (lacking or states):
             self._lacking_looks = 0
             return
         self._lacking_looks += 1
         if self._lacking_looks <= self._place():
+            return
+        if not await self._lost.note_lost(lacking, agreement):
             return
         tell(lacking, WanAgree(agreement), _ignore)
         if lacking:

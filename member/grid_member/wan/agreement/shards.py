@@ -53,6 +53,11 @@ class WanShards:
         """How many shards this member knows, with data or without; a lite member lacks some."""
         return len(self._shards())
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the data of all shards is here."""
+        return bool(self.with_data()) and self.beyond() is None
+
     def holds(self, name: str) -> bool:
         """Tell whether a shard holds anything of a replicated map."""
         return any(name in shard.state.wan.maps for shard in self.with_data())

@@ -9,6 +9,8 @@
     wan/state/<publisher>/<uuid>      what a member does for a publisher
     wan/source/<id>                   the name of another cluster: `wan/members/sources.py`
     wan/sender/<publisher>/<uuid>     how a member sends for a publisher: `wan/members/reports.py`
+    wan/told                          the cluster id that every shard has known
+    wan/lost/<publisher>              maps of which changes that waited may be lost
     wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
 `<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups
@@ -43,6 +45,8 @@ CONFIG: Final = f"{WAN}config"
 CLUSTER_ID: Final = f"{WAN}cluster-id"
 STATE: Final = f"{WAN}state/"
 PAUSED: Final = f"{WAN}paused/"
+TOLD: Final = f"{WAN}told"
+LOST: Final = f"{WAN}lost/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,24 @@ class WanStore:
         return states + [Put(key, None) for key in declared if key.removeprefix(MEMBER) in members]
 
     def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
-        """Return what removes all that was set for a publisher."""
-        return [*self.state_removals(publisher), *self.resuming_puts(publisher)]
+        """Return what removes all that is about a publisher and not its definition."""
+        lost = [lost_put(publisher, ())] if self.lost(publisher) else []
+        return [*self.state_removals(publisher), *self.resuming_puts(publisher), *lost]
+
+    def was_told(self, cluster_id: bytes) -> bool:
+        """Tell whether every shard has known an agreement of this cluster."""
+        return self._store.system_get(TOLD) == cluster_id.hex().encode()
+
+    def lost(self, publisher: PublisherName) -> tuple[str, ...]:
+        """Return the configured names of maps of which changes that waited may be lost."""
+        stored = self._store.system_get(LOST + name_key(publisher))
+        return () if stored is None else tuple(json.loads(stored))
+
+    def synced_puts(self, publisher: PublisherName, maps: Collection[str]) -> list[Put]:
+        """Return what notes that maps were synchronised; no names are all maps."""
+        lost = set(self.lost(publisher))
+        left = lost.difference(maps) if maps else set()
+        return [] if left == lost else [lost_put(publisher, left)]
 
     def state_removals(self, publisher: PublisherName) -> list[Put]:
         """Return what removes the members' states of a publisher."""
@@ -186,6 +206,16 @@ def state_put(publisher: PublisherName, member: str, state: PublisherState) -> P
 def paused_put(publisher: PublisherName) -> Put:
     """Return what keeps that a publisher began PAUSED, as the cluster began as a backup."""
     return Put(PAUSED + name_key(publisher), b"restored")
+
+
+def told_put(cluster_id: bytes) -> Put:
+    """Return what keeps that every shard has known an agreement of this cluster."""
+    return Put(TOLD, cluster_id.hex().encode())
+
+
+def lost_put(publisher: PublisherName, maps: Collection[str]) -> Put:
+    """Return what keeps of which maps changes may be lost; none takes the mark away."""
+    return Put(LOST + name_key(publisher), packed(sorted(maps)) if maps else None)
 
 
 def removed_put(publisher: PublisherName, digests: frozenset[str]) -> Put:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.values.system_store import Put
-from grid_member.wan.agreement.store import name_key
-from grid_member.wan.jobs.records import Job, Share, ended_job
+from grid_member.wan.agreement.store import WanStore, name_key
+from grid_member.wan.jobs.records import Job, JobKind, Share, ended_job
 
 if TYPE_CHECKING:
     from grid_member.engine.state.system import SystemStore
@@ -78,7 +78,7 @@ class JobStore:
                     ended_job(former, self.shares(former), SUPERSEDED, job.began_ms)
                 )
             puts.append(Put(RUNNING + name_key(job.publisher), job.uuid.encode()))
-        return puts
+        return [*puts, *self._synced(job)]
 
     def share_put(self, job: Job, lane: int, share: Share) -> Put:
         """Return what notes how far a shard is."""
@@ -91,7 +91,13 @@ class JobStore:
         running = self.running(ended.publisher)
         if running is not None and running.uuid == ended.uuid:
             puts.append(Put(RUNNING + name_key(ended.publisher), None))
-        return puts
+        return [*puts, *self._synced(ended)]
+
+    def _synced(self, job: Job) -> list[Put]:
+        """Return what notes of which maps nothing is missing any more that a shard had lost."""
+        if job.kind is not JobKind.SYNC or not job.ended or job.error:
+            return []
+        return WanStore(self.system).synced_puts(job.publisher, job.maps)
 
 
 def _share_key(job: Job, lane: int) -> str:

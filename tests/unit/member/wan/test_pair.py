@@ -13,6 +13,7 @@ from grid_member.engine.api import ClusterState
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.telemetry.repeats import FIELDS
 from grid_member.wan.agreement.definitions import packed, publisher_document
+from grid_member.wan.jobs.records import JobKind
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wan.pairs import (
     Site,
@@ -321,6 +322,75 @@ async def test_a_stop_tells_of_maps_in_memory_beside_a_directory(
     await tokyo.stop()
     told = [each for each in caplog.records if "changes that were not sent" in each.message]
     assert [getattr(each, FIELDS)["keys"] for each in told] == [2]
+
+
+async def test_maps_of_a_shard_that_was_lost_need_a_synchronisation(
+    pair: tuple[Site, Site], tmp_path: Path
+) -> None:
+    tokyo, london = pair
+    tokyo.directory = tmp_path
+    tokyo.metrics = True
+    tokyo.map_more = {"people": {"data-persistence": {"enabled": False}}}
+    await start_both(tokyo, london)
+    await until(lambda: stored_of(tokyo).was_told(tokyo.cluster_id), "the shards were told")
+    assert publisher_status(tokyo)["needsSync"] == []
+    await london.stop()
+    await tokyo.put("people", "ada", b"lost")
+    await tokyo.stop()
+    await tokyo.start()
+    found = publisher_status(tokyo)
+    assert found["needsSync"] == ["people"], "orders is on disk"
+    assert found["needsSyncReason"] == (
+        "data in memory was lost: changes of people that waited may be gone, and the target may "
+        "have entries that are not here any more"
+    )
+    samples = await tokyo.scrape()
+    assert samples['grid_wan_needs_sync{publisher="peer",replication="peer-rep"}'] == 1
+
+    await tokyo.stop()
+    await tokyo.start()
+    assert publisher_status(tokyo)["needsSync"] == ["people"], "it is kept"
+    await london.start()
+    await tokyo.put("people", "grace", b"new")
+    await synchronise(tokyo, "people")
+    await until(lambda: publisher_status(tokyo)["needsSync"] == [], "the synchronisation ended")
+    assert publisher_status(tokyo)["needsSyncReason"] == ""
+
+
+async def test_a_map_that_a_lost_shard_left_empty_is_synchronised_at_once(
+    pair: tuple[Site, Site], tmp_path: Path
+) -> None:
+    tokyo, _ = pair
+    tokyo.directory = tmp_path
+    tokyo.map_more = {"people": {"data-persistence": {"enabled": False}}}
+    await tokyo.start()
+    await until(lambda: stored_of(tokyo).was_told(tokyo.cluster_id), "the shards were told")
+    await tokyo.stop()
+    await tokyo.start()
+    assert publisher_status(tokyo)["needsSync"] == ["people"]
+    await synchronise(tokyo, "people")
+    assert publisher_status(tokyo)["needsSync"] == []
+
+
+def calls_of(site: Site) -> Any:
+    assert site.handle is not None
+    part: Any = site.handle._member.management.wan
+    return part.calls
+
+
+def stored_of(site: Site) -> Any:
+    return calls_of(site).keeper.stored
+
+
+def publisher_status(site: Site) -> Any:
+    return calls_of(site).status("")["replications"][0]["publishers"][0]
+
+
+async def synchronise(site: Site, name: str) -> None:
+    calls = calls_of(site)
+    publisher = calls.publisher("peer-rep", "peer")
+    _, puts = await calls.begin_job(JobKind.SYNC, publisher, name)
+    assert await calls.keeper.keep(*puts) is None
 
 
 async def test_what_a_paused_member_took_in_waits_until_it_is_resumed(

@@ -124,6 +124,13 @@ async def test_a_backup_from_before_wan_replication_begins_paused(tmp_path: Path
 
 
 def test_the_keys_of_this_cluster_are_left_out_of_backups() -> None:
-    for prefix in (store.CLUSTER_ID, store.MEMBER, store.PAUSED, store.STATE):
+    for prefix in (
+        store.CLUSTER_ID,
+        store.LOST,
+        store.MEMBER,
+        store.PAUSED,
+        store.STATE,
+        store.TOLD,
+    ):
         assert prefix in LEFT_OUT
     assert store.CONFIG not in LEFT_OUT
