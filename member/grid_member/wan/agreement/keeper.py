@@ -216,9 +216,8 @@ class WanKeeper:
     async def forget(self, departed: Collection[str]) -> None:
         """Forget the states and declarations of members that left for good."""
         told = [partial(self.shards.propose, each) for each in self._initial_states(departed)]
-        # Else a shard that was not told would let the queue of such a member wait without end.
-        if not any(await carry_out(*told)):
-            await self._carry_out(*self.stored.departed_puts(departed))
+        if not any(await self._carry_out(*self.stored.departed_puts(departed))):
+            await carry_out(*told)  # later looks tell shards that refuse it
 
     def _initial_states(self, members: Collection[str]) -> Iterable[Operation]:
         """Yield what gives members the states that publishers begin with."""
