@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from grid_member.wan.figures import WanFigures
     from grid_member.wan.jobs.keeper import JobKeeper
 
-_UNFINISHED: Final = "it is changed, and a shard does not go by it yet, which it will by itself"
+_UNFINISHED: Final = "the change is kept, and a shard does not go by it yet"
 _ADDED: Final = "wan"
 """The key of publishers that other members are asked about."""
 

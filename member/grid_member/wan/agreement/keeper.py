@@ -279,7 +279,7 @@ class WanKeeper:
             return None
         if not await self._lost.note_lost(self.lacking_shards(), agreement):
             return NOT_NOTED
-        return await self.tell(WanAgree(agreement), lambda: bool(self.lacking_shards()))
+        return await self.tell(WanAgree(agreement), lambda: self.stored.agreement == agreement)
 
     async def prepare(self) -> bool:
         """Let all members declare what they have; tell whether those that live have done so.

@@ -251,8 +251,8 @@ async def test_a_member_whose_files_cannot_be_read_leaves_the_sending_to_others(
         made.problem = "another one"
         await until(lambda: not made.sharing.reports[-1].able)
         await until(lambda: made.target.closed == 1)
-    told = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
-    assert told == ["cannot send", "cannot send"]
+    warnings = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert warnings == ["cannot send", "cannot send"]
 
 
 async def test_a_member_that_lacks_shards_sends_when_it_has_them() -> None:

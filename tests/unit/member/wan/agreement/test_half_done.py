@@ -215,14 +215,21 @@ async def test_what_a_shard_refuses_for_long_is_told_truly_and_completed_later(
     if call == "clearWanQueues":
         assert reason == "not all queues are cleared: a test refuses it"
         return
-    assert reason == (
-        "it is changed, and a shard does not go by it yet, which it will by itself: "
-        "a test refuses it"
-    )
+    assert reason == ("the change is kept, and a shard does not go by it yet: a test refuses it")
     # As when the member was killed between the two parts.
     await parts.look()
     await parts.look()
     assert told_all(parts, call)
+
+
+async def test_a_member_that_lacks_the_shards_does_not_say_that_they_were_told(
+    start_member: Callable[..., RunningMember], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = await started(start_member)
+    monkeypatch.setattr(keepers, "TELLING_PATIENCE_S", 0.0)
+    refuse_telling(parts, monkeypatch, 1_000_000)
+    monkeypatch.setattr(parts.keeper.shards, "with_data", list)
+    assert (await tell(parts.member, "removeWanConfig", "r", "london")).status == 503
 
 
 async def test_a_state_of_which_nothing_is_kept_does_not_stay_in_a_shard(
