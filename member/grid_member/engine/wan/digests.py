@@ -24,10 +24,14 @@ ENTRIES_PER_BUCKET: Final = 16
 """As many as a bucket has, about: few differences cost no list of many keys."""
 HASH_BITS: Final = 32
 _DIGEST_BYTES: Final = 8
+RANK_BYTES: Final = 24
+"""Of an entry: of its end 8, of the begin of its value 16."""
+_END: Final = struct.Struct(">Q")
 _FIELDS: Final = struct.Struct(">QQII")
 """Stamp, deadline, bytes of key and content type; the latter is NO_TYPE without one."""
 _NO_TYPE: Final = 0xFFFF_FFFF
 _SUM_MASK: Final = (1 << 64) - 1
+_LATEST: Final = (1 << 64) - 1
 
 
 class Held(NamedTuple):
@@ -48,6 +52,8 @@ class Row(NamedTuple):
     digest: int
     """0 of a removal."""
     removed: bool
+    rank: bytes
+    """As of `rank_of`: the greater of two entries of one stamp counts."""
 
 
 class Digests:
@@ -88,6 +94,17 @@ def bucket_of(key_bytes: bytes, bits: int) -> int:
 def bits_for(entries: int) -> int:
     """Return how many bits give so many entries buckets of the right size."""
     return min(MAX_BITS, max(0, entries // ENTRIES_PER_BUCKET).bit_length())
+
+
+def rank_of(held: Held) -> bytes:
+    """Return what orders entries of one stamp as merging does, as far as so many bytes tell.
+
+    The entry that ends first counts, then the greater value; equal ranks say nothing.
+    """
+    if held.value is None:
+        return bytes(RANK_BYTES)
+    sooner = _LATEST - held.deadline_ms if held.deadline_ms else 0
+    return (_END.pack(sooner) + held.value[: RANK_BYTES - _END.size]).ljust(RANK_BYTES, b"\0")
 
 
 def digest_of(secret: bytes, key_bytes: bytes, held: Held) -> int:

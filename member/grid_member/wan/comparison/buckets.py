@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.engine.wan.digests import Digests, Row, bucket_of, digest_of, key_bytes_of
+from grid_member.engine.wan.digests import Digests, Row, bucket_of, digest_of, key_bytes_of, rank_of
 from grid_member.wan.comparison.messages import PAGE_BYTES, row_bytes
 from grid_member.wan.pacing import SLICE
 from grid_member.wan.protocol import MAX_TEXT_BYTES
@@ -109,7 +109,7 @@ class Walk:
         if held is None:
             return None
         digest = digest_of(self._secret, key_bytes_of(key), held)
-        return Row(key, held.stamp, digest, held.value is None)
+        return Row(key, held.stamp, digest, held.value is None, rank_of(held))
 
     async def page(self, buckets: Sequence[int], after: str | None) -> tuple[list[Row], bool]:
         """Return the next rows of buckets, in order, and whether there are more."""

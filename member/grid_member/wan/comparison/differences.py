@@ -17,9 +17,10 @@ class Difference(enum.Enum):
     MISSING = "missing"
     """The target lacks an entry of the source."""
     OLDER = "older"
-    """The target has an older entry, or another one of the same stamp."""
+    """The target has an older entry, or one of the same stamp that does not count or may not."""
     NEWER = "newer"
-    """The target has a newer entry or has removed the key later."""
+    """The target has a newer entry, or one of the same stamp that counts, or has removed the key
+    later."""
     REMOVED = "removed"
     """The target has an entry that the source has removed later."""
     EXTRA = "extra"
@@ -86,4 +87,6 @@ def _of_entry(own: Row, theirs: Row | None, marks: Marks) -> Difference | None:
         return Difference.NEWER if theirs.stamp >= own.stamp else Difference.MISSING
     if theirs.digest == own.digest:
         return None
-    return Difference.NEWER if theirs.stamp > own.stamp else Difference.OLDER
+    # Equal ranks of one stamp say nothing: the target takes what is sent, or leaves it.
+    theirs_counts = (theirs.stamp, theirs.rank) > (own.stamp, own.rank)
+    return Difference.NEWER if theirs_counts else Difference.OLDER

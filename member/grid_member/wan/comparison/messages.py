@@ -16,7 +16,7 @@ import struct
 from typing import Final, NamedTuple
 
 from grid_member.engine.wan.agreement import PublisherName
-from grid_member.engine.wan.digests import MAX_BITS, Digests, Row, key_bytes_of
+from grid_member.engine.wan.digests import MAX_BITS, RANK_BYTES, Digests, Row, key_bytes_of
 from grid_member.engine.wan.stamps import STAMP_BITS
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.protocol import (
@@ -45,8 +45,8 @@ _DIGESTS: Final = struct.Struct(">BQB")
 """Answer, stamp of the last clear, bits."""
 _KEYS: Final = struct.Struct(">BBI")
 """Answer, whether there are more, rows."""
-_ROW: Final = struct.Struct(">BHQQ")
-"""Whether it is a removal, bytes of the key, stamp, digest."""
+_ROW: Final = struct.Struct(f">BHQQ{RANK_BYTES}s")
+"""Whether it is a removal, bytes of the key, stamp, digest, rank."""
 
 
 class MapQuestion(NamedTuple):
@@ -172,9 +172,9 @@ def read_digests_answer(data: bytes) -> DigestsAnswer:
 def write_keys_answer(answer: KeysAnswer) -> bytes:
     """Return the message that answers with a page of keys."""
     heads, keys = [_KEYS.pack(answer.code, answer.more, len(answer.rows))], []
-    for key, stamp, digest, removed in answer.rows:
+    for key, stamp, digest, removed, rank in answer.rows:
         key_bytes = key_bytes_of(key)
-        heads.append(_ROW.pack(removed, len(key_bytes), stamp, digest))
+        heads.append(_ROW.pack(removed, len(key_bytes), stamp, digest, rank))
         keys.append(key_bytes)
     return seal(b"".join([*heads, *keys]), KEYS_ANSWER)
 
@@ -197,8 +197,8 @@ def read_keys_answer(data: bytes) -> KeysAnswer:
     keys = reader.columns(head[1] for head in heads)
     reader.end()
     rows = [
-        Row(text_of(key), stamp, digest, bool(removed))
-        for (removed, _, stamp, digest), key in zip(heads, keys, strict=True)
+        Row(text_of(key), stamp, digest, bool(removed), rank)
+        for (removed, _, stamp, digest, rank), key in zip(heads, keys, strict=True)
     ]
     check(all(head[0] <= 1 for head in heads), "a field has a value that means nothing")
     check(all(0 < row.stamp.bit_length() <= STAMP_BITS for row in rows), "a stamp is out of range")

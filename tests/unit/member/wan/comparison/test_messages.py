@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.wan.digests import Digests, Held, Row, bucket_of, digest_of
+from grid_member.engine.wan.digests import RANK_BYTES, Digests, Held, Row, bucket_of, digest_of
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.comparison.messages import (
     DIGESTS_ANSWER,
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 JOB: Final = bytes(range(48, 64))
 ABOUT: Final = MapQuestion(SOURCE, TARGET, NAME, JOB, "orders", ("a*",), ("*-tmp", "x"), 2)
-ROWS: Final = [Row("ada", 2**40, 2**63, False), Row("a\udce9", 1, 0, True)]
+RANK: Final = bytes(range(RANK_BYTES))
+ROWS: Final = [
+    Row("ada", 2**40, 2**63, False, RANK),
+    Row("a\udce9", 1, 0, True, bytes(RANK_BYTES)),
+]
 
 
 def digests(bits: int) -> Digests:
@@ -83,8 +87,9 @@ WRITTEN: Final = {
         "feb7ebcf12"
     ),
     "keys answer": (
-        "47574b41010000000033000100000002000003000001000000000080000000000000000100040000000000"
-        "000001000000000000000061646161edb3a97cd10734"
+        "47574b41010000000063000100000002000003000001000000000080000000000000000001020304050607"
+        "08090a0b0c0d0e0f1011121314151617010004000000000000000100000000000000000000000000000000"
+        "0000000000000000000000000000000061646161edb3a9b731cee6"
     ),
 }
 """Messages of version 1, as they were once written."""
@@ -158,8 +163,8 @@ def test_a_question_that_means_nothing_is_an_error(question: KeysQuestion) -> No
     "answer",
     [
         KeysAnswer(MapAnswer.TAKEN, True, []),
-        KeysAnswer(MapAnswer.TAKEN, False, [Row("a", 0, 1, False)]),
-        KeysAnswer(MapAnswer.TAKEN, False, [Row("a", 2**59, 1, False)]),
+        KeysAnswer(MapAnswer.TAKEN, False, [Row("a", 0, 1, False, RANK)]),
+        KeysAnswer(MapAnswer.TAKEN, False, [Row("a", 2**59, 1, False, RANK)]),
     ],
 )
 def test_an_answer_that_means_nothing_is_an_error(answer: KeysAnswer) -> None:

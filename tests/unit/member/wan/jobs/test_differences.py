@@ -20,6 +20,7 @@ from grid_member.engine.state.operations import (
 )
 from grid_member.engine.wan.agreement import MergePolicy
 from grid_member.engine.wan.changes import Change, ChangeKind
+from grid_member.engine.wan.stamps import EPOCH_MS
 from grid_member.wan.jobs.records import Counts, JobKind
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, KEYS_PATH
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS
@@ -72,6 +73,17 @@ def older(pair: Pair) -> None:
 def of_one_stamp(pair: Pair) -> None:
     merged(pair.source, "k", 77, b"greater")
     merged(pair.target, "k", 77, b"a")
+
+
+def of_one_stamp_and_greater_there(pair: Pair) -> None:
+    merged(pair.source, "k", 77, b"a")
+    merged(pair.target, "k", 77, b"greater")
+
+
+def of_one_stamp_and_ending_there(pair: Pair) -> None:
+    merged(pair.source, "k", 77, b"greater")
+    change = Change(MAP, ChangeKind.PUT, "k", 77, b"a", None, EPOCH_MS * 2, 0, ())
+    pair.target.apply(WanMerge(change, MergePolicy.LATEST_UPDATE, None))
 
 
 def newer(pair: Pair) -> None:
@@ -132,6 +144,8 @@ CASES: Final[dict[Callable[[Pair], None], tuple[Counts, bytes | None]]] = {
     missing: (Counts(missing=1, sent=1), b"v"),
     older: (Counts(older=1, sent=1), b"later"),
     of_one_stamp: (Counts(older=1, sent=1), b"greater"),
+    of_one_stamp_and_greater_there: (Counts(newer=1), b"greater"),
+    of_one_stamp_and_ending_there: (Counts(newer=1), b"a"),
     newer: (Counts(newer=1), b"w"),
     removed_there_later: (Counts(newer=1), None),
     cleared_there_later: (Counts(newer=1), None),
