@@ -16,9 +16,15 @@ class MapAnswer(enum.IntEnum):
 
 
 REASONS: Final = {
-    MapAnswer.NOT_CONFIGURED: "the target has no configuration for this map",
-    MapAnswer.TOO_LARGE: "a key, value or content type is larger than the target takes",
-    MapAnswer.CLOCK_AHEAD: "a change is further ahead of the target's clock than it takes",
+    MapAnswer.NOT_CONFIGURED: "the target has no configuration for this map: configure it there",
+    MapAnswer.TOO_LARGE: (
+        "a key, value or content type is larger than the target takes: raise limits.key-bytes or "
+        "limits.value-bytes there"
+    ),
+    MapAnswer.CLOCK_AHEAD: (
+        "a change is further ahead of the target's clock than wan.max-clock-ahead-seconds there "
+        "allows: set the clocks"
+    ),
 }
 
 

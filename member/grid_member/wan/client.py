@@ -26,9 +26,20 @@ PIECE_BYTES: Final = 256 << 10
 CONNECT_S: Final = 10.0
 MAX_RETRY_AFTER_S: Final = 60.0
 MAX_SHOWN_CHARACTERS: Final = 200
+UNKNOWN_USER: Final = (
+    "the target refuses the name and password: the publisher's realm must show a user of the realm "
+    "of the target's network.wan"
+)
+NO_USER: Final = (
+    "the target asks for a name and password: give the publisher a realm that shows a user of the "
+    "realm of the target's network.wan"
+)
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
+_NO_LISTENER: Final = frozenset({404, 405})
 _TOO_LARGE: Final = 413
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+"""What OpenSSL says of an answer that is not of TLS, by its version."""
 _BUSY: Final = frozenset({429, 503})
 _REASON: Final = "X-Grid-Error"
 
@@ -71,7 +82,7 @@ class HttpTransport:
                 server_hostname=None if context is None else address.host,
                 allow_redirects=False,
             ) as response:
-                return await _answer(response)
+                return await _answer(response, len(body), self._settings.identity)
         except TimeoutError:
             raise UnreachableError("no answer in time") from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as problem:
@@ -99,7 +110,9 @@ class HttpTransport:
         return self._session
 
 
-async def _answer(response: aiohttp.ClientResponse) -> bytes:
+async def _answer(
+    response: aiohttp.ClientResponse, sent_bytes: int, identity: User | None
+) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_chunked(PIECE_BYTES):
         body += piece
@@ -111,11 +124,24 @@ async def _answer(response: aiohttp.ClientResponse) -> bytes:
     why = _reason(response, bytes(body))
     if response.status in _BUSY:
         raise OverloadedError(why, _retry_after_s(response))
-    if response.status == _UNAUTHORIZED:
-        raise RefusedError("the target does not know the name and password of this publisher")
-    if response.status == _TOO_LARGE:
-        raise RefusedError("the batch is too large for the target")
-    raise RefusedError(f"the target answers {response.status}: {why}")
+    raise RefusedError(_refusal(response.status, why, sent_bytes, identity))
+
+
+def _refusal(status: int, why: str, sent_bytes: int, identity: User | None) -> str:
+    """Return why the target takes nothing of this publisher, and what has to be changed."""
+    if status == _UNAUTHORIZED:
+        return UNKNOWN_USER if identity is not None else NO_USER
+    if status in _NO_LISTENER:
+        return (
+            f"no WAN listener answers there ({status}): target-endpoints must name the port of "
+            "the target's network.wan"
+        )
+    if status == _TOO_LARGE:
+        return (
+            f"the target, or a proxy in front of it, takes no request of {sent_bytes} bytes: "
+            "raise the limit there"
+        )
+    return f"the target answers {status}: {why}"
 
 
 def _reason(response: aiohttp.ClientResponse, body: bytes) -> str:
@@ -140,15 +166,24 @@ def _retry_after_s(response: aiohttp.ClientResponse) -> float:
 def _words(problem: Exception) -> str:
     """Return why there was no answer, as a person would say it."""
     if isinstance(problem, aiohttp.ClientConnectorCertificateError):
-        return f"the target's certificate is refused: {problem.certificate_error}"
+        found = problem.certificate_error
+        return f"the target's certificate is refused: {getattr(found, 'verify_message', found)}"
     if isinstance(problem, (aiohttp.ClientSSLError, ssl.SSLError)):
-        reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
-        return f"TLS failed: {reason or type(problem).__name__}"
+        return _tls_words(problem)
     if isinstance(problem, OSError) and problem.errno:
         return os.strerror(problem.errno)  # its own text has the address in it
     if isinstance(problem, aiohttp.ServerDisconnectedError):
         return "the target closed the connection"
     return f"no usable answer: {type(problem).__name__}"
+
+
+def _tls_words(problem: Exception) -> str:
+    """Return why a connection with TLS could not be made."""
+    cause = problem.os_error if isinstance(problem, aiohttp.ClientConnectorError) else problem
+    reason = getattr(cause, "reason", None) or getattr(cause, "strerror", None)
+    if reason in _NO_TLS:
+        return "TLS failed: what answers there speaks no TLS"
+    return f"TLS failed: {reason or type(cause).__name__}"
 
 
 def _basic(identity: User) -> str:

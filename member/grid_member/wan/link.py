@@ -30,7 +30,7 @@ CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
 DIGESTS_PATH: Final = f"/grid/wan/{PROTOCOL}/digests"
 KEYS_PATH: Final = f"/grid/wan/{PROTOCOL}/keys"
 JSON: Final = "application/json"
-NO_ADDRESS: Final = "none of the endpoints has an address"
+NO_ADDRESS: Final = "no name in target-endpoints has an address now"
 FAILURE_REST_S: Final = 1.0
 """After an unexpected error."""
 MIN_WAIT_S: Final = 0.05

@@ -42,6 +42,10 @@ MAX_PASSED_ON: Final = 64
 """Messages that another member answers at once for this one, which lacks shards."""
 TOO_MANY: Final = "too many merges wait"
 MAX_SHOWN_CHARACTERS: Final = 64
+SAME_CLUSTER: Final = (
+    "this is the same cluster: target-endpoints leads back to it, or its base directory was copied "
+    "instead of restored from a backup"
+)
 NOT_READY: Final = "the member is not ready"
 NOT_AGREED: Final = "the members have not agreed on WAN replication yet"
 UNNAMED_SOURCE: Final = (
@@ -271,11 +275,11 @@ class Receiver:
         if PROTOCOL not in hello.protocols:
             return f"there is no protocol that both know: this cluster speaks {PROTOCOL}"
         if hello.cluster_id == agreement.cluster_id:
-            return "this is the same cluster"
+            return SAME_CLUSTER
         if hello.target_name != own:
             return f"this cluster is called {own}: cluster-name of the publisher is another one"
         if accepted is not None and hello.cluster_name not in accepted:
-            return "wan.accepted-clusters does not have the name of the source"
+            return f"wan.accepted-clusters of {own} does not have the cluster-name of the source"
         return None
 
     async def _merge(self, batch: Batch) -> bytes:

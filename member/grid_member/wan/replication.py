@@ -45,7 +45,10 @@ AUTO: Final = "AUTO"
 REMOVE: Final = "REMOVE"
 JOB_BATCHES: Final = 4
 """Batches of a synchronisation that are under way at once."""
-NOT_CONFIGURED: Final = "this member's configuration has no credentials for the publisher"
+NOT_CONFIGURED: Final = (
+    "this member cannot send for the publisher: its file needs the publisher's realm with an "
+    "identity, and a ca-file where network.wan.ssl is on"
+)
 _log: Final = logging.getLogger("grid.wan")
 
 

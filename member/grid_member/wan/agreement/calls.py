@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from grid_member.wan.jobs.keeper import JobKeeper
 
 _UNFINISHED: Final = "the change is kept, and a shard does not go by it yet"
+UNSYNCED: Final = (
+    "the target may miss changes that are in no queue: call sync/map or sync/allmaps, unless a "
+    "synchronisation is under way"
+)
 _ADDED: Final = "wan"
 """The key of publishers that other members are asked about."""
 
@@ -440,7 +444,10 @@ class WanCalls:
     def _sync_reason(self, name: PublisherName, unsynced: list[str]) -> str:
         stored, comparing = self.keeper.stored, self.keeper.shards.comparing(name)
         if stored.paused_by_restore(name):
-            return "the cluster began as a backup: the publisher is paused until it is resumed"
+            return (
+                "the cluster began as a backup: the publisher is paused until resumePublisher is "
+                "called, on each member"
+            )
         if comparing:
             return (
                 f"a queue was full: changes of {', '.join(comparing)} are not queued until a "
@@ -452,7 +459,7 @@ class WanCalls:
                 f"data in memory was lost: changes of {', '.join(lost)} that waited may be gone, "
                 "and the target may have entries that are not here any more"
             )
-        return "the target may miss changes that are in no queue" if unsynced else ""
+        return UNSYNCED if unsynced else ""
 
 
 def _unknown_publisher(name: PublisherName) -> WanUnknownError:

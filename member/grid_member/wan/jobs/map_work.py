@@ -60,7 +60,8 @@ MOST_SETTLE_S: Final = 5.0
 """The same while changes wait."""
 _LOOK_S: Final = 0.1
 _ANOTHER: Final = (
-    "the target publishes the map back: sync.extra-entries REMOVE would remove its own"
+    "the target publishes the map back, and sync.extra-entries REMOVE would remove entries of its "
+    "own clients: use KEEP"
 )
 
 

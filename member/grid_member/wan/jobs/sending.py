@@ -120,4 +120,4 @@ class MapSending:
         """Why not everything could be sent; empty when it was."""
         if not self.too_large:
             return ""
-        return f"{REASONS[MapAnswer.TOO_LARGE]}: {self.too_large} of them were left out"
+        return f"{self.too_large} changes were left out: {REASONS[MapAnswer.TOO_LARGE]}"

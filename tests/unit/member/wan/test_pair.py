@@ -150,7 +150,7 @@ async def test_a_wrong_password_is_told_and_a_right_one_goes_on(pair: tuple[Site
     await london.start()
     await tokyo.put("orders", "ada", b"secret")
     await until(lambda: tokyo.figures.problem, "the refusal is told")
-    assert "does not know the name and password" in tokyo.figures.problem
+    assert "the publisher's realm must show a user" in tokyo.figures.problem
     assert await london.get("orders", "ada") is None
     await london.stop()
     london.user_password = "shown"

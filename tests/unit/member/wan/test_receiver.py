@@ -281,9 +281,9 @@ def test_a_hello_is_answered_with_what_is_taken() -> None:
     ("change", "why"),
     [
         ({"protocols": (2, 3)}, "no protocol"),
-        ({"cluster_id": TARGET}, "the same cluster"),
+        ({"cluster_id": TARGET}, "the same cluster: target-endpoints"),
         ({"target_name": "paris"}, "called london"),
-        ({"cluster_name": "kyoto"}, "accepted-clusters"),
+        ({"cluster_name": "kyoto"}, "wan.accepted-clusters of london"),
     ],
 )
 def test_a_hello_is_refused(change: dict[str, object], why: str) -> None:

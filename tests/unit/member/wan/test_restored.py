@@ -11,6 +11,7 @@ from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.start.handle import MemberHandle
 from grid_member.wan.agreement import store
+from grid_member.wan.agreement.calls import UNSYNCED
 from grid_member.wan.hello import Began
 from tests.unit.member.wan.pairs import Site, until, until_value
 from tests.unit.ports import free_ports
@@ -69,7 +70,7 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
         await tokyo.put("orders", "b", b"2")
         found = publisher_status(tokyo)
         assert [each["state"] for each in found["members"]] == ["PAUSED"]
-        assert "began as a backup" in found["needsSyncReason"]
+        assert "until resumePublisher is called" in found["needsSyncReason"]
         assert found["needsSync"] == ["orders"]
         assert tokyo.queued() == 1
         await until(lambda: tokyo.figures.connected, "the target is reached")
@@ -80,7 +81,7 @@ async def test_a_cluster_that_began_as_a_backup_is_another_one_and_paused(tmp_pa
         found = publisher_status(tokyo)
         assert (found["connected"], found["endpoint"]) == (True, f"127.0.0.1 port {ports[1]}")
         assert (found["problem"], found["blocked"]) == ("", [])
-        assert found["needsSyncReason"] == "the target may miss changes that are in no queue"
+        assert found["needsSyncReason"] == UNSYNCED
     finally:
         await tokyo.stop()
         await london.stop()

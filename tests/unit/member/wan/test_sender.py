@@ -260,7 +260,7 @@ def test_a_map_that_is_refused_waits_and_others_go_on() -> None:
             running.add(puts(50, 100))
             await running.until(lambda: ("orders", "key-149") in target.stamps)
             assert running.figures.blocked == {
-                "secret": "the target has no configuration for this map"
+                "secret": "the target has no configuration for this map: configure it there"
             }
             tries = sum("secret" in dict(batch.maps) for batch in target.batches)
             assert tries == 1

@@ -12,6 +12,7 @@ from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.cluster.values.versions import ClusterVersion
 from grid_member.engine.state.operations import WanMemberState
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
+from grid_member.wan.agreement.calls import UNSYNCED
 from tests.unit.member.running import ALL_GROUPS, RunningMember, configuration
 from tests.unit.member.wire import once
 from tests.unit.waiting import until
@@ -240,7 +241,7 @@ async def test_a_full_queue_says_what_lets_changes_be_queued_again(
     await put(member, "a")
     found = await status(member)
     assert (found["queued"]["own"], found["needsSync"]) == (1, ["m"])
-    assert found["needsSyncReason"] == "the target may miss changes that are in no queue"
+    assert found["needsSyncReason"] == UNSYNCED
 
 
 async def upload(member: RunningMember, content: str) -> Any:

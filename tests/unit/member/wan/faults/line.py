@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from grid_member.wan.client import UNKNOWN_USER
 from grid_member.wan.hello import HelloError, read_hello, write_welcome
 from grid_member.wan.link import HELLO_PATH
 from grid_member.wan.ports import (
@@ -109,7 +110,7 @@ class Line:
         if running is None:
             raise UnreachableError("Connection refused")
         if password != self._target.asks:
-            raise RefusedError("the target does not know the name and password of this publisher")
+            raise RefusedError(UNKNOWN_USER)
         serving = asyncio.create_task(_answer(running.receiver, path, body))
         running.serving.add(serving)
         serving.add_done_callback(running.serving.discard)

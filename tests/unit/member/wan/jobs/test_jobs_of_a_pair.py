@@ -83,7 +83,9 @@ async def test_a_job_of_a_map_that_the_target_has_not_fails(pair: tuple[Site, Si
     await tokyo.put("orders", "a", b"1")
     await tokyo.put("people", "a", b"1")
     job = await ended(tokyo, await begin(tokyo, SYNC, ""))
-    assert job.error == "map people: the target has no configuration for this map"
+    assert job.error == (
+        "map people: the target has no configuration for this map: configure it there"
+    )
     assert [(each.map, bool(each.error)) for each in job.results] == [
         ("people", True),
         ("orders", False),
