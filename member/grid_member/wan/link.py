@@ -56,6 +56,8 @@ class Link:
         self._endpoints = parts.endpoints
         self._hello = parts.hello
         self._figures = parts.figures
+        self._target = b""
+        """The id of the cluster that answered last; empty before one has."""
         self._connected: asyncio.Future[Welcome] | None = None
         self._connecting: asyncio.Task[None] | None = None
 
@@ -160,6 +162,17 @@ class Link:
             target=welcome.cluster_name,
             target_version=welcome.version,
         )
+        if self._target not in (b"", welcome.cluster_id):
+            # It began anew or as a backup: no queue has what the one before had acknowledged.
+            event(
+                _log,
+                logging.WARNING,
+                "another cluster answers",
+                **self._named(),
+                endpoint=address.shown,
+                why="it may lack what the one before had: call sync/allmaps",
+            )
+        self._target = welcome.cluster_id
 
     def _lose(self, why: str) -> None:
         """Have the next sender say hello again."""

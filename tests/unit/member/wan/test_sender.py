@@ -202,6 +202,26 @@ def test_after_a_failure_all_is_sent_again(problem: TargetError, loses_answers: 
     play(scene())
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_target_that_began_anew_is_told(caplog: pytest.LogCaptureFixture, other: bool) -> None:
+    """It lacks what the one before had, and no queue has it."""
+
+    async def scene() -> None:
+        target = FakeTarget()
+        async with source(target) as running:
+            running.add(puts(1))
+            await running.until_empty()
+            target.faults = [UnreachableError("gone")]
+            target.cluster_id = b"another".ljust(16) if other else target.cluster_id
+            running.add(puts(1))
+            await running.until_empty()
+            assert len(target.hellos) == 2
+
+    caplog.set_level("INFO", "grid.wan")
+    play(scene())
+    assert ("another cluster answers" in caplog.messages) == other
+
+
 def test_nothing_beyond_a_gap_is_acknowledged() -> None:
     async def scene() -> None:
         target = FakeTarget(delay_s=1)
