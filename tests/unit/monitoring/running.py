@@ -1,6 +1,7 @@
 """Real members and a real operator to read metrics from.
 
-Three members are as the operator configures them, a member alone replicates to another cluster.
+Three members are as the operator configures them, two members alone are clusters of which one
+replicates to the other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member import Config, start_member
 from tests.unit.gridctl.running import Up, until
 from tests.unit.member.security.certificates import Authority
-from tests.unit.member.wire import Wire
+from tests.unit.member.wire import Wire, once
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.handlers.listening import started
 from tests.unit.operator.handlers.operators import operator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from grid_member.start.handle import MemberHandle
     from tests.unit.operator.handlers.operators import Operator
     from tests.unit.operator.watch_api import WatchApi
 
@@ -46,20 +48,42 @@ SPEC: Final[dict[str, Any]] = {
 }
 SILENT: Final = "127.255.255.254"
 """An address at which no process listens."""
-REPLICATING: Final = """
-grid:
-  network:
+NETWORK: Final = """
     port: {port: 0}
     interfaces: {enabled: true, interfaces: [127.0.0.1]}
-  security:
-    realms: [{name: r, identity: {username-password: {username: wan, password: PASSWORD}}}]
-  metrics: {enabled: true, port: {port: 0}}
-  map: {m: {wan-replication-ref: {london-rep: {}}}}
-  wan-replication:
-    london-rep:
-      batch-publisher:
-        london: {cluster-name: london, target-endpoints: "%s:5705", realm: r}
+    rest-api: {enabled: true, endpoint-groups: {DATA: {enabled: true}, WAN: {enabled: true}}}
 """
+RECEIVING: Final = f"""
+grid:
+  cluster-name: london
+  network: {NETWORK}
+    wan: {{enabled: true, port: {{port: 0}}, realm: r}}
+  security:
+    realms:
+      - {{name: r, authentication: {{simple: {{users: [{{username: wan, password: PASSWORD}}]}}}}}}
+  metrics: {{enabled: true, port: {{port: 0}}}}
+  map: {{m: {{}}}}
+"""
+REPLICATING: Final = f"""
+grid:
+  cluster-name: tokyo
+  network: {NETWORK}
+  security:
+    realms: [{{name: r, identity: {{username-password: {{username: wan, password: PASSWORD}}}}}}]
+  metrics: {{enabled: true, port: {{port: 0}}}}
+  map: {{m: {{wan-replication-ref: {{rep: {{}}}}}}}}
+  wan-replication:
+    rep:
+      batch-publisher:
+        london: {{cluster-name: london, target-endpoints: "127.0.0.1:%s", realm: r}}
+        away: {{cluster-name: paris, target-endpoints: "{SILENT}:5705", realm: r}}
+"""
+WAN_CALLS: Final = (
+    ("maps/m/key", b"value"),
+    ("wan/consistencyCheck/map", b"tokyo&&rep&london&m"),
+    ("wan/sync/map", b"tokyo&&rep&away&m"),
+)
+"""One ends, and the other one goes on without progress."""
 PATIENCE_S: Final = 60
 """Three members and an operator start beside other tests."""
 SET: Final = "/apis/apps/v1/namespaces/grids/statefulsets/demo"
@@ -117,23 +141,41 @@ def use(host: str, context: ssl.SSLContext) -> None:
         assert found == status, (path, found)
 
 
-async def wan_metrics() -> str:
-    """Return the metrics of a member that replicates to a cluster that does not answer."""
-    member = await start_member(Config.from_text(REPLICATING % SILENT, environment={}))
+async def wan_metrics() -> tuple[str, str]:
+    """Return the metrics of a member that replicates, and of the one that takes its changes."""
+    target = await start_member(Config.from_text(RECEIVING, environment={}))
     try:
-        port = member.metrics_port
-        assert port is not None
-
-        async def told() -> bool:
-            return "grid_wan_state{" in await _metrics(port)
-
-        await eventually(told, patience_s=PATIENCE_S)
-        return await _metrics(port)
+        text = REPLICATING % target.wan_port
+        source = await start_member(Config.from_text(text, environment={}))
+        try:
+            await _use_wan(source)
+            return await _metrics(source.metrics_port), await _metrics(target.metrics_port)
+        finally:
+            await source.stop()
     finally:
-        await member.stop()
+        await target.stop()
 
 
-async def _metrics(port: int) -> str:
+async def _use_wan(source: MemberHandle) -> None:
+    assert source.rest_port is not None
+    port = source.rest_port
+    for path, body in WAN_CALLS:
+
+        async def done(path: str = path, body: bytes = body) -> bool:
+            reply = await once(port, "POST", f"/grid/rest/{path}", body)
+            return reply.status == 200  # 503 until the members have agreed
+
+        await eventually(done, patience_s=PATIENCE_S)
+
+    async def told() -> bool:
+        found = await _metrics(source.metrics_port)
+        return all(f"grid_wan_{name}{{" in found for name in ("check_differences", "job_progress"))
+
+    await eventually(told, patience_s=PATIENCE_S)
+
+
+async def _metrics(port: int | None) -> str:
+    assert port is not None
     async with await Wire.connect(port) as wire:
         return (await wire.call("GET", "/metrics")).body.decode()
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from grid_member.engine.wan.changes import MergeResult
 from grid_operator.api.conditions import ConditionStatus, ConditionType
 from grid_operator.api.status import OperationKind
 from tests.prometheus.expressions import matchers, metrics
@@ -31,6 +32,7 @@ VALUES: Final = {
     "type": [one.value for one in ConditionType],
     "status": [one.value for one in ConditionStatus],
     "kind": [one.value for one in OperationKind],
+    "result": [one.value for one in MergeResult],
 }
 """More values of labels: one scrape does not meet every condition and every operation."""
 OF_THE_LIBRARY: Final = "_created"
@@ -40,7 +42,8 @@ PAGES: Final = {"member.md": "## Metrics", "operator.md": "## Metrics"}
 
 TARGETS: Final = {
     "operator": {"namespace": "grid-system", "pod": "grid-operator-0"},
-    "replicating": {"namespace": "grids", "cluster": "tokyo", "pod": "tokyo-0"},
+    "replicating": {"namespace": "grids", "cluster": "demo", "pod": "tokyo-0"},
+    "receiving": {"namespace": "grids", "cluster": "demo", "pod": "london-0"},
     **{
         f"member {number}": {"namespace": "grids", "cluster": "demo", "pod": f"demo-{number}"}
         for number in range(SIZE)
@@ -71,7 +74,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with members(tmp_path_factory.mktemp("members")) as up:
         told = {f"member {number}": up.metrics(number) for number in range(SIZE)}
     place = tmp_path_factory.mktemp("operator")
-    told["replicating"] = asyncio.run(wan_metrics())
+    told["replicating"], told["receiving"] = asyncio.run(wan_metrics())
     return {**told, "operator": asyncio.run(operator_metrics(place))}
 
 
