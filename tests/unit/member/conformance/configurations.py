@@ -68,7 +68,7 @@ GROUPS = {
     Role.STRICT: ("DATA", "CP"),
     Role.WRITER: ("CLUSTER_WRITE", "PERSISTENCE", "WAN"),
 }
-for _role in (Role.OWN, Role.CHANGED, Role.DURABLE, Role.PROTECTED):
+for _role in (Role.OWN, Role.CHANGED, Role.DURABLE, Role.REPLICATED, Role.PROTECTED):
     GROUPS[_role] = GROUPS[Role.OPEN]
 OFF = {Role.STRICT: ("CLUSTER_READ", "HEALTH_CHECK"), Role.WRITER: ("CLUSTER_READ", "HEALTH_CHECK")}
 
@@ -79,6 +79,7 @@ grid:
 {fast_path}
 {cp}
 {persistence}
+{wan}
 {network}
   security:
 {security}
@@ -95,6 +96,7 @@ grid:
         authentication: {{simple: {{users: [{{username: ada, password: "p&w:\u00fc+%"}}]}}}}
   map:
 {default_map}
+{sent_map}
     exact: {{}}
     short*: {{time-to-live-seconds: 1}}
     idle*: {{max-idle-seconds: 2}}
@@ -146,6 +148,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
   {fast_path}
   {cp}
   {persistence}
+{wan}
 {network}
   <security{security}
     <realms>
@@ -167,6 +170,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
     </realms>
   </security>
 {default_map}
+{sent_map}
   <map name="exact"/>
   <map name="short*"><time-to-live-seconds>1</time-to-live-seconds></map>
   <map name="idle*"><max-idle-seconds>2</max-idle-seconds></map>
@@ -224,6 +228,41 @@ XML_STORE = (
     '<persistence enabled="true" base-dir="{0}/data"><backup-dir>{0}/backups</backup-dir>'
     "</persistence>"
 )
+YAML_WAN = """
+  wan-replication:
+    r:
+      batch-publisher:
+        london:
+          cluster-name: london
+          target-endpoints: 127.0.0.1:1
+          realm: to-london
+          queue-capacity: 100
+          queue-full-behavior: THROW_EXCEPTION
+        paris:
+          cluster-name: paris
+          target-endpoints: 127.0.0.1:1
+          realm: to-london
+          sync: {consistency-check-strategy: NONE}
+"""
+YAML_SENT = "    sent: {wan-replication-ref: {r: {}}}"
+XML_WAN = """
+  <wan-replication name="r">
+    <batch-publisher>
+      <cluster-name>london</cluster-name>
+      <target-endpoints>127.0.0.1:1</target-endpoints>
+      <realm>to-london</realm>
+      <queue-capacity>100</queue-capacity>
+      <queue-full-behavior>THROW_EXCEPTION</queue-full-behavior>
+    </batch-publisher>
+    <batch-publisher>
+      <cluster-name>paris</cluster-name>
+      <target-endpoints>127.0.0.1:1</target-endpoints>
+      <realm>to-london</realm>
+      <sync><consistency-check-strategy>NONE</consistency-check-strategy></sync>
+    </batch-publisher>
+  </wan-replication>
+"""
+XML_SENT = '<map name="sent"><wan-replication-ref name="r"/></map>'
 YAML_SECURITY = "    enabled: true\n    member-authentication: {realm: members}"
 XML_SECURITY = ' enabled="true"><member-authentication realm="members"/>'
 YAML_SSL = "    ssl: {{enabled: true, certificate-file: {0}, key-file: {1}}}"
@@ -255,6 +294,8 @@ class Dialect:
     no_fast_path: str
     cp: str
     store: str
+    wan: str
+    sent: str
     security: dict[bool, str]
     protected: str
     ssl: str
@@ -272,6 +313,8 @@ DIALECTS = {
         no_fast_path=YAML_NO_FAST_PATH,
         cp=YAML_CP,
         store=YAML_STORE,
+        wan=YAML_WAN,
+        sent=YAML_SENT,
         security={True: YAML_SECURITY, False: ""},
         protected=YAML_PROTECTED,
         ssl=YAML_SSL,
@@ -286,6 +329,8 @@ DIALECTS = {
         no_fast_path=XML_NO_FAST_PATH,
         cp=XML_CP,
         store=XML_STORE,
+        wan=XML_WAN,
+        sent=XML_SENT,
         security={True: XML_SECURITY, False: ">"},
         protected=XML_PROTECTED,
         ssl=XML_SSL,
@@ -294,7 +339,10 @@ DIALECTS = {
         default='  <{} name="default"/>',
     ),
 }
-WHOLE = (Role.OPEN, Role.CHANGED, Role.OWN, Role.DURABLE, Role.PROTECTED)
+WHOLE = (
+    *(Role.OPEN, Role.CHANGED, Role.OWN, Role.DURABLE, Role.REPLICATED),
+    Role.PROTECTED,
+)
 """The members with CP and TCP/IP join."""
 
 REST = {
@@ -317,6 +365,7 @@ def configuration(role: Role, setup: Setup, place: Place) -> str:
 def _with_rest(role: Role, setup: Setup, place: Place) -> str:
     says = DIALECTS[setup.syntax]
     whole, default, stored = role in WHOLE, role is not Role.STRICT, role is Role.DURABLE
+    replicated = role is Role.REPLICATED
     switches = [(g, "true") for g in GROUPS[role]] + [(g, "false") for g in OFF.get(role, ())]
     network = says.networks[setup.network].format(
         groups=says.between.join(says.group.format(*switch) for switch in switches),
@@ -328,6 +377,8 @@ def _with_rest(role: Role, setup: Setup, place: Place) -> str:
         fast_path="" if setup.fast_path else says.no_fast_path,
         cp=says.cp if whole else "",
         persistence=says.store.format(place.directory) if stored else "",
+        wan=says.wan if replicated else "",
+        sent_map=says.sent if replicated else "",
         security=says.security[setup.security] + (says.protected if role is Role.PROTECTED else ""),
         default_map=says.default.format("map") if default else "",
         default_queue=says.default.format("queue") if default else "",

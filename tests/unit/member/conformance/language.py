@@ -33,6 +33,8 @@ class Role(enum.Enum):
     """A member of its own, which the row may stop."""
     DURABLE = "durable"
     """As OPEN, with persistence and a directory for backups."""
+    REPLICATED = "replicated"
+    """As OPEN; the map `sent` is replicated to clusters that do not answer."""
     PROTECTED = "protected"
     """As OPEN; DATA, HEALTH_CHECK and two paths ask for Basic authentication."""
 
@@ -62,7 +64,11 @@ UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request. `{map}` and `{queue}` in the path are names that no other row uses."""
+    """A request.
+
+    `{map}` and `{queue}` in the path are names that no other row uses, `{begun}` is the UUID of the
+    synchronisation or check that the row has begun last.
+    """
 
     method: str
     path: str

@@ -30,7 +30,6 @@ ANSWERS = {"1": 13, "2": 7, "3": 18, "4": 3, "5": 2}
 """Sections of answers.md and how many rows or bullets each has."""
 
 CONFIGURATION = "the members under test are configured by it, and the tests of the configuration"
-WAN = "comes with the synchronisations of WAN replication; until then their paths answer 409"
 NOTHING = "says nothing that an answer could show"
 
 ELSEWHERE = {
@@ -47,12 +46,9 @@ ELSEWHERE = {
     "interface §Settings 5": CONFIGURATION,
     "interface §Settings 6": CONFIGURATION,
     "interface §Map 4": NOTHING,
-    "interface §WAN sync start 1": WAN,
-    "interface §States 2": WAN,
     "interface §States 4": "tests.unit.member.wan.agreement.test_live",
     "interface §Errors 2": "test_http_refusals: an unexpected error inside the member",
     "interface §Errors 4": "test_http_table.test_before_the_join",
-    "interface §Limits 1": WAN,
     "interface §Limits 2": "processes.management.test_wan.test_three_members_agree",
     "interface §Versioning 1": NOTHING,
     "interface §Versioning 4": NOTHING,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 UNTIL_TIMEOUT_S = 20.0
 UNTIL_PERIOD_S = 0.01
 CLUSTER_NAME = b"dev"
+BEGUN = re.compile(rf'"uuid":"({UUID})"\}}'.encode())
 BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -187,6 +188,9 @@ class Play:
 
     async def _compared(self, reply: Reply, want: Want, method: str) -> str | None:
         problem = difference(reply, want, method)
+        begun = BEGUN.search(reply.body)
+        if begun is not None:
+            self._names["begun"] = begun[1].decode()
         if problem is None and want.closes:
             assert self._wire is not None
             ended = await self._wire.ended()

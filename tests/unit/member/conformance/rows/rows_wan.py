@@ -1,4 +1,7 @@
-"""WAN replication on one member: each answer of its calls, with publishers added by a call."""
+"""WAN replication on one member: each answer of its calls, with publishers added by a call.
+
+Those about synchronisations and checks are of a member whose targets do not answer.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ from dataclasses import replace
 
 from tests.unit.member.conformance.language import (
     BAD,
+    NOTHING,
+    OK,
     Call,
     Role,
     Row,
+    Step,
+    Until,
     Want,
+    ask,
     call,
     document,
     failure,
@@ -24,6 +32,7 @@ UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 OTHER = "00000000-0000-0000-0000-000000000001"
 NOT_CONFIGURED = failure(409, "wan-replication is not configured")
 SYNC = matching(rf'\{{"status":"success","message":"Sync initiated","uuid":"{UUID}"\}}')
+SENT_NOTHING = document('{"status":"success","message":"WAN replication queues are cleared."}')
 PER_MEMBER = (
     ("clearWanQueues", "WAN replication queues are cleared."),
     ("pausePublisher", "WAN publisher paused"),
@@ -152,4 +161,102 @@ CALLS: tuple[Call, ...] = (
     call("GET", f"{WAN}/status", status("london")),
 )
 
-ROWS: tuple[Row, ...] = (row(REFERENCE, *CALLS, role=Role.CHANGED),)
+SENT = "/grid/rest/maps/sent"
+OPERATIONS = "/grid/rest/management/cluster/operations"
+PROGRESS = f"{WAN}/sync/progress/{{begun}}"
+JOB_LINES = (
+    "interface §WAN sync start 1; interface §WAN progress 1; interface §States 2; "
+    "interface §Limits 1; answers §3 15; answers §3 18"
+)
+CHECK = matching(
+    rf'\{{"status":"success","message":"Consistency check initiated","uuid":"{UUID}"\}}'
+)
+SYNCHRONISED = refused(
+    r'\{"status":"fail","message":"publisher london of r is being synchronised already: '
+    rf'{UUID}"\}}'
+)
+CHECKED = refused(
+    r'\{"status":"fail","message":"a consistency check of publisher london of r is under way: '
+    rf'{UUID}"\}}'
+)
+NOT_COMPARED = failure(409, "publisher paris of r has consistency-check-strategy NONE")
+QUEUE_FULL = Want(503, headers=(("Retry-After", "1"),))
+ANOTHER_CALL = refused(r'\{"status":"fail","message":"[^"]*Idempotency-Key[^"]*"\}')
+
+
+def progress(stage: str) -> Want:
+    return matching(
+        rf'\{{"status":"success","result":\{{"stage":"{stage}","progress":0,'
+        r'"wanReplicationName":"r","wanPublisherId":"london","creationTime":[0-9]+\}\}'
+    )
+
+
+def operations(*jobs: tuple[str, str, str]) -> Want:
+    """Expect kinds, stages and errors, each as JSON has it."""
+    listed = ",".join(
+        rf'\{{"id":"{UUID}","kind":"{kind}","stage":"{stage}","progress":0,"error":{error},'
+        r'"started":[0-9]+,"finished":(null|[0-9]+)\}'
+        for kind, stage, error in jobs
+    )
+    return matching(rf"\[{listed}\]")
+
+
+def told_once(name: str, want: Want, *parameters: str) -> Call:
+    """Tell under a key, each time under the same."""
+    body = "&".join(("dev", "", *parameters)).encode()
+    return call("POST", f"{WAN}/{name}", want, body, Idempotency_Key="wan")
+
+
+UNDER_WAY = "(STARTED|IN_PROGRESS)"
+ENDED = ("wanSync", "FAILED", '"the publisher was removed"')
+JOBS: tuple[Step, ...] = (
+    Until(ask("POST", f"{WAN}/resumePublisher", b"dev&&r&paris"), success("WAN publisher resumed")),
+    call("POST", f"{SENT}/a", OK, b"v"),
+    told("consistencyCheck/map", "r", "paris", "sent", want=NOT_COMPARED),
+    told("sync/map", "r", "london", "sent", want=SYNC),
+    call("GET", PROGRESS, progress(UNDER_WAY)),
+    call("HEAD", f"{PROGRESS}/", progress(UNDER_WAY)),
+    *(
+        told(name, "r", "london", *maps, want=SYNCHRONISED, method=method)
+        for method in ("POST", "PUT")
+        for name, maps in (
+            ("sync/map", ("sent",)),
+            ("sync/allmaps", ()),
+            ("consistencyCheck/map", ("sent",)),
+        )
+    ),
+    call("GET", OPERATIONS, operations(("wanSync", UNDER_WAY, "null"))),
+    told("removeWanConfig", "r", "london", want=success("WAN configuration removed.")),
+    call("GET", PROGRESS, progress("FAILED")),
+    call("GET", OPERATIONS, operations(ENDED)),
+    call("POST", f"{WAN}/addWanConfig", added("london"), publisher("london")),
+    told("consistencyCheck/map/", "r", "london", "sent", want=CHECK, method="PUT"),
+    call("GET", PROGRESS, progress(UNDER_WAY)),
+    told("consistencyCheck/map", "r", "london", "sent", want=CHECKED),
+    told("sync/map", "r", "london", "sent", want=CHECKED),
+    told("sync/allmaps", "r", "london", want=CHECKED),
+    call("GET", OPERATIONS, operations(ENDED, ("wanConsistencyCheck", UNDER_WAY, "null"))),
+)
+KEYS: tuple[Call, ...] = (
+    told_once("pausePublisher", success("WAN publisher paused"), "r", "paris"),
+    told("resumePublisher", "r", "paris", want=success("WAN publisher resumed")),
+    told_once("pausePublisher", success("WAN publisher paused"), "r", "paris"),
+    call("GET", f"{WAN}/status", matching(r'.*"publisherId":"paris".*"state":"REPLICATING".*')),
+    told_once("stopPublisher", ANOTHER_CALL, "r", "paris"),
+)
+FULL_QUEUE: tuple[Step, ...] = (
+    Until(ask("POST", f"{WAN}/clearWanQueues", b"dev&&r&london"), SENT_NOTHING),
+    *(call("POST", f"{SENT}/{number}", OK, b"v") for number in range(100)),
+    call("POST", f"{SENT}/more", QUEUE_FULL, b"v"),
+    call("GET", f"{SENT}/more", NOTHING),
+    call("POST", f"{SENT}/99", OK, b"again"),
+    told("clearWanQueues", "r", "london", want=SENT_NOTHING),
+    call("POST", f"{SENT}/more", OK, b"v"),
+    told("clearWanQueues", "r", "london", want=SENT_NOTHING),
+)
+
+ROWS: tuple[Row, ...] = (
+    row(REFERENCE, *CALLS, role=Role.CHANGED),
+    # In one row, as the publisher that is added in the end has no queue that refuses writes.
+    row(JOB_LINES, *FULL_QUEUE, *KEYS, *JOBS, role=Role.REPLICATED),
+)
