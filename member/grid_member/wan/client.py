@@ -36,7 +36,7 @@ NO_USER: Final = (
 )
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
-_NO_LISTENER: Final = frozenset({404, 405})
+_NO_LISTENER: Final = frozenset({403, 404, 405})
 _TOO_LARGE: Final = 413
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 """What OpenSSL says of an answer that is not of TLS, by its version."""

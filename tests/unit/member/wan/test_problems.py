@@ -66,6 +66,8 @@ async def problem(settings: ClientSettings, address: Address) -> str:
             "the target asks for a name and password: give the publisher a realm that shows a "
             "user of the realm of the target's network.wan",
         ),
+        # What a REST listener answers depends on its groups.
+        (403, USER, f"no WAN listener answers there (403): {PORT}"),
         (404, USER, f"no WAN listener answers there (404): {PORT}"),
         (405, USER, f"no WAN listener answers there (405): {PORT}"),
         (
@@ -74,7 +76,7 @@ async def problem(settings: ClientSettings, address: Address) -> str:
             "the target, or a proxy in front of it, takes no request of 1000 bytes: raise the "
             "limit there",
         ),
-        (403, USER, "the target answers 403: no reason is given"),
+        (400, USER, "the target answers 400: no reason is given"),
     ],
 )
 async def test_a_refusal_says_what_to_change(
