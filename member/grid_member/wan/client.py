@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -40,6 +41,8 @@ _NO_LISTENER: Final = frozenset({403, 404, 405})
 _TOO_LARGE: Final = 413
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 """What OpenSSL says of an answer that is not of TLS, by its version."""
+_OPENSSL: Final = re.compile(r"\[SSL: (\w+)\]")
+"""In the text of an error; an error of an open connection has a number that is not the system's."""
 _BUSY: Final = frozenset({429, 503})
 _REASON: Final = "X-Grid-Error"
 
@@ -86,7 +89,7 @@ class HttpTransport:
         except TimeoutError:
             raise UnreachableError("no answer in time") from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as problem:
-            raise UnreachableError(_words(problem)) from None
+            raise UnreachableError(words_of(problem)) from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -163,27 +166,31 @@ def _retry_after_s(response: aiohttp.ClientResponse) -> float:
     return min(MAX_RETRY_AFTER_S, max(1.0, float(seconds)))
 
 
-def _words(problem: Exception) -> str:
+def words_of(problem: Exception) -> str:
     """Return why there was no answer, as a person would say it."""
     if isinstance(problem, aiohttp.ClientConnectorCertificateError):
         found = problem.certificate_error
         return f"the target's certificate is refused: {getattr(found, 'verify_message', found)}"
-    if isinstance(problem, (aiohttp.ClientSSLError, ssl.SSLError)):
-        return _tls_words(problem)
+    named = _OPENSSL.search(str(problem))
+    if named is not None or isinstance(problem, (aiohttp.ClientSSLError, ssl.SSLError)):
+        return _tls_words(type(problem).__name__ if named is None else named[1])
     if isinstance(problem, OSError) and problem.errno:
         return os.strerror(problem.errno)  # its own text has the address in it
-    if isinstance(problem, aiohttp.ServerDisconnectedError):
+    # The latter without a number: while TLS was agreed on.
+    if isinstance(problem, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectorError)):
         return "the target closed the connection"
     return f"no usable answer: {type(problem).__name__}"
 
 
-def _tls_words(problem: Exception) -> str:
-    """Return why a connection with TLS could not be made."""
-    cause = problem.os_error if isinstance(problem, aiohttp.ClientConnectorError) else problem
-    reason = getattr(cause, "reason", None) or getattr(cause, "strerror", None)
+def _tls_words(reason: str) -> str:
+    """Return why TLS failed, of a reason as OpenSSL names it."""
     if reason in _NO_TLS:
         return "TLS failed: what answers there speaks no TLS"
-    return f"TLS failed: {reason or type(cause).__name__}"
+    if "CERTIFICATE_REQUIRED" in reason:
+        return "the target asks for a certificate: the publisher's ssl needs a certificate-file"
+    if "ALERT" in reason:
+        return f"the target refuses TLS or the certificate that the publisher shows: {reason}"
+    return f"TLS failed: {reason}"
 
 
 def _basic(identity: User) -> str:

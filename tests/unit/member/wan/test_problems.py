@@ -6,25 +6,31 @@ import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from grid_member.config.model.member import User
 from grid_member.wan.answers import MapAnswer, reason_of
-from grid_member.wan.client import ClientSettings, HttpTransport
+from grid_member.wan.client import ClientSettings, HttpTransport, words_of
 from grid_member.wan.endpoints import Address
 from grid_member.wan.ports import TargetError
+from tests.unit.member.security.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
 USER: Final = User("tokyo", "shown")
 BODY: Final = bytes(1000)
+REFUSES_TLS: Final = "the target refuses TLS or the certificate that the publisher shows"
 PORT: Final = "target-endpoints must name the port of the target's network.wan"
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[], web.Response]) -> AsyncIterator[Address]:
+async def answering(
+    answer: Callable[[], web.Response], context: ssl.SSLContext | None = None
+) -> AsyncIterator[Address]:
     """Have a server in place of the target that answers everything so."""
 
     async def handle(_: web.BaseRequest) -> web.StreamResponse:
@@ -32,7 +38,7 @@ async def answering(answer: Callable[[], web.Response]) -> AsyncIterator[Address
 
     runner = web.ServerRunner(web.Server(handle))
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     try:
         yield Address("127.0.0.1", "127.0.0.1", int(runner.addresses[0][1]))
@@ -99,6 +105,42 @@ async def test_a_target_that_speaks_no_tls_is_told() -> None:
     async with answering(web.Response) as address:
         shown = await problem(settings, address)
     assert shown == "TLS failed: what answers there speaks no TLS"
+
+
+async def test_a_target_that_refuses_a_certificate_is_told(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    own, foreign = authority.issue("london"), other.issue("tokyo")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.file))
+    server.load_cert_chain(own.certificate, own.key)
+    server.verify_mode = ssl.CERT_REQUIRED
+    # TLS 1.3 lets the client write before the refusal comes.
+    server.maximum_version = ssl.TLSVersion.TLSv1_2
+    client = authority.client()
+    client.load_cert_chain(foreign.certificate, foreign.key)
+    async with answering(web.Response, server) as address:
+        found = await problem(ClientSettings(5, USER, lambda: client), address)
+    # By the version of Python the server tells why, or only ends the connection.
+    assert found in (
+        f"{REFUSES_TLS}: TLSV1_ALERT_UNKNOWN_CA",
+        "the target closed the connection",
+        "Connection reset by peer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        (
+            "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+            "the target asks for a certificate: the publisher's ssl needs a certificate-file",
+        ),
+        ("TLSV1_ALERT_UNKNOWN_CA", f"{REFUSES_TLS}: TLSV1_ALERT_UNKNOWN_CA"),
+        ("DECRYPTION_FAILED", "TLS failed: DECRYPTION_FAILED"),
+    ],
+)
+def test_numbers_of_openssl_are_none_of_the_system(reason: str, shown: str) -> None:
+    """On a connection that is open aiohttp makes such an error of the number 1, which is EPERM."""
+    assert words_of(aiohttp.ClientOSError(1, f"[SSL: {reason}] words (_ssl.c:2580)")) == shown
 
 
 @pytest.mark.parametrize(
