@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from grid_member.config import parse_config
 
 EXAMPLE: Final = Path(__file__).parents[4] / "examples" / "wan"
@@ -19,10 +21,11 @@ exit 3
 """Stands for the member: one goes on, the other one ends with 3 once both were started."""
 
 
-def test_the_members_name_each_other() -> None:
+@pytest.mark.parametrize(("directory", "members"), [(EXAMPLE, 1), (EXAMPLE / "three", 3)])
+def test_the_members_name_each_other(directory: Path, members: int) -> None:
     shown = {"TOKYO_PASSWORD": "a", "LONDON_PASSWORD": "b"}
     tokyo, london = (
-        parse_config((EXAMPLE / f"{name}.yaml").read_text(encoding="utf-8"), "f", shown)
+        parse_config((directory / f"{name}.yaml").read_text(encoding="utf-8"), "f", shown)
         for name in ("tokyo", "london")
     )
     for source, target in ((tokyo, london), (london, tokyo)):
@@ -30,17 +33,21 @@ def test_the_members_name_each_other() -> None:
         listener = target.wan_listener
         assert listener is not None
         assert publisher.cluster_name == target.cluster_name
-        assert publisher.target_endpoints == (("127.0.0.1", listener.port),)
+        ports = range(listener.port, listener.port + members)
+        assert publisher.target_endpoints == tuple(("127.0.0.1", port) for port in ports)
         assert publisher.identity in (listener.users or ())
 
 
-def test_a_member_that_ends_ends_the_other_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arguments", "members"), [((), 1), (("three",), 3)])
+def test_a_member_that_ends_ends_the_others(
+    tmp_path: Path, arguments: tuple[str, ...], members: int
+) -> None:
     """The program has a relative path, as `GRID_MEMBER=.venv/bin/grid-member` has."""
     member = tmp_path / "member"
     member.write_text(STAND_IN, encoding="utf-8")
     member.chmod(0o755)
     done = subprocess.run(
-        [EXAMPLE / "start"],
+        [EXAMPLE / "start", *arguments],
         cwd=tmp_path,
         env=os.environ | {"GRID_MEMBER": "./member"},
         check=False,
@@ -49,5 +56,7 @@ def test_a_member_that_ends_ends_the_other_one(tmp_path: Path) -> None:
     assert done.returncode == 3
     started = (tmp_path / "started").read_text(encoding="utf-8")
     assert sorted(started.splitlines()) == [
-        f"--config {EXAMPLE}/{name}.yaml" for name in ("london", "tokyo")
+        f"--config {EXAMPLE.joinpath(*arguments)}/{name}.yaml"
+        for name in ("london", "tokyo")
+        for _ in range(members)
     ]
