@@ -32,6 +32,8 @@ class PublisherFigures:
     """The address that answered last."""
     problem: str = ""
     """Why it is not connected, or why the target takes nothing now."""
+    names_problem: str = ""
+    """Why a name of the target's endpoints has no address; the target may answer nevertheless."""
     sent_changes: int = 0
     sent_bytes: int = 0
     """Of batches as they travelled."""
@@ -45,12 +47,14 @@ class PublisherFigures:
     def end(self) -> None:
         """Have no connection any more."""
         self.connected, self.endpoint, self.problem = False, "", ""
+        self.names_problem = ""
         self.blocked.clear()
 
     def report(self, *, able: bool = True) -> SenderReport:
         """Return what the other members are told."""
+        problem = "; ".join(filter(None, (self.problem, self.names_problem)))
         return SenderReport(
-            able, self.lanes, self.connected, self.endpoint, self.problem, dict(self.blocked)
+            able, self.lanes, self.connected, self.endpoint, problem, dict(self.blocked)
         )
 
 

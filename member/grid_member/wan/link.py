@@ -83,7 +83,7 @@ class Link:
 
     async def ask(self, path: str, message: bytes) -> bytes:
         """Return the answer to a message; raises as `send` does."""
-        address = await self._endpoints.choose()
+        address = await self._choose()
         if address is None:
             self._lose(NO_ADDRESS)
             raise UnreachableError(NO_ADDRESS)
@@ -112,6 +112,7 @@ class Link:
             self._connecting.cancel()
         if self._connected is not None:
             self._connected.cancel()
+        self._endpoints.close()
 
     async def _connect(self, connected: asyncio.Future[Welcome]) -> None:
         while not connected.done():
@@ -123,7 +124,7 @@ class Link:
 
     async def _try(self, connected: asyncio.Future[Welcome]) -> None:
         """Say hello at one address; wait when there is none now."""
-        address = await self._endpoints.choose()
+        address = await self._choose()
         if address is None:
             if not self._figures.problem:
                 self._note_problem("disconnected", NO_ADDRESS)
@@ -137,6 +138,18 @@ class Link:
             return
         self._begin(address, welcome)
         connected.set_result(welcome)
+
+    async def _choose(self) -> Address | None:
+        """Return an address that does not rest, and tell of names that have none."""
+        address = await self._endpoints.choose()
+        why = self._endpoints.problem
+        if why != self._figures.names_problem:
+            self._figures.names_problem = why
+            if why:
+                event(_log, logging.WARNING, "no address", **self._named(), why=why)
+            else:
+                event(_log, logging.INFO, "all names have addresses again", **self._named())
+        return address
 
     async def _greet(self, address: Address) -> Welcome:
         hello = write_hello(self._hello())

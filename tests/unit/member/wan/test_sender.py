@@ -313,6 +313,33 @@ def test_what_the_target_does_not_take_is_not_sent() -> None:
     play(scene())
 
 
+def test_sending_goes_on_at_the_last_addresses_while_names_have_none() -> None:
+    async def scene() -> None:
+        found = [["10.0.0.1"]]
+
+        async def resolve(host: str, port: int) -> list[str]:
+            return found[-1]
+
+        async with source(resolve=resolve) as running:
+            running.add(puts(1))
+            await running.until_empty()
+            found.append([])
+            await asyncio.sleep(30)
+            running.target.faults = [UnreachableError("a connection broke")]
+            running.add(puts(10, 100))
+            await running.until_empty()
+            report = running.figures.report()
+            assert report.connected
+            assert report.problem.startswith("the name london has no address now")
+            found.append(["10.0.0.2"])
+            await asyncio.sleep(40)
+            running.add(puts(1, 200))
+            await running.until_empty()
+            assert running.figures.report().problem == ""
+
+    play(scene())
+
+
 def test_what_passed_the_target_is_not_sent_there() -> None:
     async def scene() -> None:
         async with source() as running:
