@@ -26,6 +26,11 @@ REASONS: Final = {
         "allows: set the clocks"
     ),
 }
+TOO_LARGE_ALONE: Final = (
+    "an entry has %s bytes, and the target or a proxy before it refuses a request with that entry "
+    "alone (413): raise the limit for bodies of requests there"
+)
+"""Why a map waits of which one entry travelled alone, given the bytes of its key and value."""
 
 
 def reason_of(code: int) -> str:

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from grid_member.wan.ports import OverloadedError, RefusedError, UnreachableError
+from grid_member.wan.ports import (
+    OverloadedError,
+    RefusedError,
+    TooLargeError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +90,7 @@ class HttpTransport:
                 server_hostname=None if context is None else address.host,
                 allow_redirects=False,
             ) as response:
-                return await _answer(response, len(body), self._settings.identity)
+                return await _answer(response, self._settings.identity)
         except TimeoutError:
             raise UnreachableError("no answer in time") from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as problem:
@@ -113,9 +118,7 @@ class HttpTransport:
         return self._session
 
 
-async def _answer(
-    response: aiohttp.ClientResponse, sent_bytes: int, identity: User | None
-) -> bytes:
+async def _answer(response: aiohttp.ClientResponse, identity: User | None) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_chunked(PIECE_BYTES):
         body += piece
@@ -127,10 +130,12 @@ async def _answer(
     why = _reason(response, bytes(body))
     if response.status in _BUSY:
         raise OverloadedError(why, _retry_after_s(response))
-    raise RefusedError(_refusal(response.status, why, sent_bytes, identity))
+    if response.status == _TOO_LARGE:
+        raise TooLargeError("the target or a proxy before it refuses so large a request (413)")
+    raise RefusedError(_refusal(response.status, why, identity))
 
 
-def _refusal(status: int, why: str, sent_bytes: int, identity: User | None) -> str:
+def _refusal(status: int, why: str, identity: User | None) -> str:
     """Return why the target takes nothing of this publisher, and what has to be changed."""
     if status == _UNAUTHORIZED:
         return UNKNOWN_USER if identity is not None else NO_USER
@@ -138,11 +143,6 @@ def _refusal(status: int, why: str, sent_bytes: int, identity: User | None) -> s
         return (
             f"no WAN listener answers there ({status}): target-endpoints must name the port of "
             "the target's network.wan"
-        )
-    if status == _TOO_LARGE:
-        return (
-            f"the target, or a proxy in front of it, takes no request of {sent_bytes} bytes: "
-            "raise the limit there"
         )
     return f"the target answers {status}: {why}"
 

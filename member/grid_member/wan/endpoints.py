@@ -3,6 +3,8 @@
     address failed ──▶ rests 1 s ──▶ failed again: 2, 4 … 30 s          answered ──▶ no rest
     name looked up ──▶ its addresses take the place of the former ones
                    └─▶ it has none, or no DNS server answers: the former ones stay
+
+A look-up is under way beside what is sent: with an address known, no sender waits for it for long.
 """
 
 from __future__ import annotations

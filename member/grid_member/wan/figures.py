@@ -34,6 +34,8 @@ class PublisherFigures:
     """Why it is not connected, or why the target takes nothing now."""
     names_problem: str = ""
     """Why a name of the target's endpoints has no address; the target may answer nevertheless."""
+    size_problem: str = ""
+    """Why batches are smaller than they could be."""
     sent_changes: int = 0
     sent_bytes: int = 0
     """Of batches as they travelled."""
@@ -47,12 +49,12 @@ class PublisherFigures:
     def end(self) -> None:
         """Have no connection any more."""
         self.connected, self.endpoint, self.problem = False, "", ""
-        self.names_problem = ""
+        self.names_problem = self.size_problem = ""
         self.blocked.clear()
 
     def report(self, *, able: bool = True) -> SenderReport:
         """Return what the other members are told."""
-        problem = "; ".join(filter(None, (self.problem, self.names_problem)))
+        problem = "; ".join(filter(None, (self.problem, self.names_problem, self.size_problem)))
         return SenderReport(
             able, self.lanes, self.connected, self.endpoint, problem, dict(self.blocked)
         )

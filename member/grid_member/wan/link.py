@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.telemetry.logs import event, failure
+from grid_member.wan.batch_limit import MAX_BATCH_BYTES, BatchLimit
 from grid_member.wan.hello import HelloError, read_welcome, write_hello
-from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
+from grid_member.wan.ports import OverloadedError, TargetError, TooLargeError, UnreachableError
 from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL, ProtocolError, checked_answer
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ FAILURE_REST_S: Final = 1.0
 """After an unexpected error."""
 MIN_WAIT_S: Final = 0.05
 """Between two looks for an address that may be used."""
+_SIZE_PROBLEM: Final = (
+    "the target or a proxy before it refuses larger requests (413): batches have at most %s bytes"
+)
 _log: Final = logging.getLogger("grid.wan")
 
 
@@ -46,6 +50,8 @@ class LinkParts:
     endpoints: Endpoints
     hello: Callable[[], Hello]
     figures: PublisherFigures
+    clock: Callable[[], float]
+    """Seconds."""
 
 
 class Link:
@@ -56,6 +62,8 @@ class Link:
         self._endpoints = parts.endpoints
         self._hello = parts.hello
         self._figures = parts.figures
+        self._limit = BatchLimit(parts.clock)
+        self._told_bytes = MAX_BATCH_BYTES
         self._target = b""
         """The id of the cluster that answered last; empty before one has."""
         self._connected: asyncio.Future[Welcome] | None = None
@@ -90,8 +98,8 @@ class Link:
         try:
             answer = await self._transport.post(address, path, message, CONTENT_TYPE)
             answer = _checked(answer, message)
-        except OverloadedError:
-            raise
+        except (OverloadedError, TooLargeError):
+            raise  # something answers there
         except TargetError as problem:
             self._endpoints.note_failure(address)
             self._lose(str(problem))
@@ -100,6 +108,17 @@ class Link:
         self._figures.endpoint = address.shown
         self._figures.problem = ""
         return answer
+
+    def batch_bytes(self) -> int:
+        """Return how many bytes of changes a batch may have now; one change is always allowed."""
+        most_bytes = self._limit.most_bytes()
+        self._tell_size(most_bytes)
+        return most_bytes
+
+    def note_too_large(self, size_bytes: int) -> None:
+        """Have smaller batches sent: one of several changes and so many bytes was too large."""
+        self._limit.note_refusal(size_bytes)
+        self._tell_size(self._limit.most_bytes())
 
     @property
     def problem(self) -> str:
@@ -194,6 +213,22 @@ class Link:
         self._connected = None
         self._figures.connected = False
         self._note_problem("disconnected", why)
+
+    def _tell_size(self, most_bytes: int) -> None:
+        """Show the limit of batches in the status as long as there is one.
+
+        The log has a line when it becomes smaller than ever, and when it is over.
+        """
+        limited = most_bytes < MAX_BATCH_BYTES
+        self._figures.size_problem = why = _SIZE_PROBLEM % most_bytes if limited else ""
+        if limited and most_bytes < self._told_bytes:
+            self._told_bytes = most_bytes
+            what = "the target takes only smaller batches"
+            event(_log, logging.WARNING, what, **self._named(), why=why)
+        elif not limited and self._told_bytes < MAX_BATCH_BYTES:
+            self._told_bytes = MAX_BATCH_BYTES
+            what = "the target may take batches of any size again"
+            event(_log, logging.INFO, what, **self._named())
 
     def _note_problem(self, what: str, why: str, **more: str) -> None:
         """Tell a problem once, until another one or none takes its place."""

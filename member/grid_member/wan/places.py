@@ -4,7 +4,8 @@
                 acknowledged   arrived     under way      not read
 
 A part that arrived is acknowledged when all before it have: an acknowledgement takes everything up
-to its place out of the queue.
+to its place out of the queue. Parts that arrived beside each other become one, so that there are
+never more parts than twice the batches under way, however long one of these takes.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ class QueueName(NamedTuple):
     """16 bytes, the UUID."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """Some changes of one queue on their way, up to a place."""
 
     queue: QueueName
     last_place: int
     """As of `QueuedChange.place`."""
+    changes: int
+    """How many."""
     arrived: bool = False
     """Whether the target has it."""
 
@@ -58,10 +61,15 @@ class Places:
         found = self._queues.get(queue)
         return 0 if found is None else found.read
 
-    def send(self, queue: QueueName, last_place: int) -> Part:
-        """Note that the queue was read up to a place, and is on its way."""
+    def ahead(self, queue: QueueName) -> int:
+        """Count the changes that were read and not all before which are known to have arrived."""
+        found = self._queues.get(queue)
+        return 0 if found is None else sum(part.changes for part in found.parts)
+
+    def send(self, queue: QueueName, last_place: int, changes: int) -> Part:
+        """Note that so many changes, up to a place of the queue, are on their way."""
         progress = self._queues.setdefault(queue, _Progress())
-        part = Part(queue, last_place)
+        part = Part(queue, last_place, changes)
         progress.read = last_place
         progress.parts.append(part)
         return part
@@ -72,8 +80,11 @@ class Places:
         if progress is None:
             return
         part.arrived = True
-        while progress.parts and progress.parts[0].arrived:
-            progress.arrived = progress.parts.popleft().last_place
+        parts = progress.parts
+        while parts and parts[0].arrived:
+            progress.arrived = parts.popleft().last_place
+        if part in parts:  # behind one that has not arrived
+            _join(parts, parts.index(part))
 
     def rewind(self, queue: QueueName) -> None:
         """Have all be read again that is not known to have arrived.
@@ -117,3 +128,15 @@ class Places:
             progress = self._queues[queue]
             if not progress.parts and progress.arrived <= progress.confirmed:
                 del self._queues[queue]
+
+
+def _join(parts: deque[Part], index: int) -> None:
+    """Make one part of one that arrived and of its neighbours that have."""
+    part = parts[index]
+    while index + 1 < len(parts) and parts[index + 1].arrived:
+        part.last_place = parts[index + 1].last_place
+        part.changes += parts[index + 1].changes
+        del parts[index + 1]
+    if parts[index - 1].arrived:  # there is one: the first has not arrived
+        part.changes += parts[index - 1].changes
+        del parts[index - 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from grid_member.engine.wan.agreement import MergePolicy
     from grid_member.engine.wan.changes import QueuedChange
@@ -33,6 +33,10 @@ class OverloadedError(TargetError):
         self.retry_after_s = retry_after_s
 
 
+class TooLargeError(TargetError):
+    """The target, or a proxy before it, takes no request of this size: a smaller one it may."""
+
+
 class ConflictError(Exception):
     """This source is not taken, and repeating what it sent does not help; the message says why."""
 
@@ -50,6 +54,9 @@ class Queues(Protocol):
 
     def epoch(self) -> int:
         """Return a number that changes when places read before say nothing any more."""
+
+    def queued_maps(self) -> Collection[str]:
+        """Return the maps of which anything waits, also if it may not be sent now."""
 
     def waiting(self) -> Mapping[QueueName, int]:
         """Return how many keys each queue holds that may be sent: none of a paused member."""

@@ -121,6 +121,11 @@ class BatchWriter:
         """The names so far, in the order of the answer's bytes."""
         return tuple(self._maps)
 
+    @property
+    def first_entry_bytes(self) -> int:
+        """Key and value of the first change; 0 without any."""
+        return sum(len(column[0]) for column in (self._keys, self._values) if column)
+
     def add(self, change: Change, policy: MergePolicy) -> None:
         """Append a change; the first of a map says with which policy it is merged."""
         self.extend((change,), policy)

@@ -22,7 +22,7 @@ from grid_member.wan.protocol import MAX_CHANGES, seal, seal_compressed
 from grid_member.wan.sender import Sender, SenderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from grid_member.config.model.wan import WanPublisherConfig
     from grid_member.engine.wan.agreement import (
@@ -57,6 +57,9 @@ class ShardQueues(MemberStates, Protocol):
 
     def epoch(self) -> int:
         """Return a number that changes when places read before say nothing any more."""
+
+    def queued_maps(self, publisher: PublisherName) -> Collection[str]:
+        """Return the maps of which anything waits, also if it may not be sent now."""
 
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         """Return the number of keys in each queue whose member lets the publisher send."""
@@ -134,6 +137,9 @@ class _Queues:
 
     def epoch(self) -> int:
         return self.shard.epoch()
+
+    def queued_maps(self) -> Collection[str]:
+        return self.shard.queued_maps(self.publisher)
 
     def waiting(self) -> dict[QueueName, int]:
         found = self.shard.sendable(self.publisher)
@@ -326,7 +332,8 @@ class Replication:
         def hello() -> Hello:
             return parts.hello(agreed, parts.engine.agreement or agreement)
 
-        link = Link(LinkParts(transport, endpoints, hello, parts.figures.publisher(agreed.name)))
+        figures = parts.figures.publisher(agreed.name)
+        link = Link(LinkParts(transport, endpoints, hello, figures, parts.clock))
         return _Running(agreed, config, wanted.waits, agreement.cluster_id, transport, link)
 
     def _begin_lane(self, running: _Running, lane: int) -> _Lane:

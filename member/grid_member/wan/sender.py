@@ -12,18 +12,17 @@ queues are places alone: sent twice, a change changes nothing.
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
-from grid_member.telemetry.logs import event
-from grid_member.wan.answers import REASONS, MapAnswer, reason_of
+from grid_member.wan.answers import REASONS, TOO_LARGE_ALONE, MapAnswer, reason_of
+from grid_member.wan.blocked_maps import BlockedMaps
 from grid_member.wan.limits import MAX_CHARACTER_BYTES, is_too_large
 from grid_member.wan.pacing import READ_SLICE, Pacer
 from grid_member.wan.places import Part, Places, QueueName
-from grid_member.wan.ports import OverloadedError, TargetError, UnreachableError
+from grid_member.wan.ports import OverloadedError, TargetError, TooLargeError, UnreachableError
 from grid_member.wan.protocol import (
     CHANGE_BYTES,
     COMPRESSED_FROM_BYTES,
@@ -44,12 +43,11 @@ if TYPE_CHECKING:
     from grid_member.wan.link import Link
     from grid_member.wan.ports import Queues
 
-MAX_BATCH_BYTES: Final = 1 << 20
-"""A change that is larger travels alone."""
+AHEAD_CHANGES: Final = 50_000
+"""Changes of a queue that are read behind one that has not arrived: they stay in the queue until it
+has, and each further read has to go past them. More only where so many are under way at once."""
 ACKNOWLEDGING_S: Final = 0.1
 """Between two acknowledgements, which are records of the log."""
-BLOCKED_S: Final = 30.0
-"""Until a map that the target refused is tried again."""
 GATHERING_S: Final = 0.01
 """Between two batches that are not full, though none is under way: each costs a request."""
 LOOK_S: Final = 1.0
@@ -57,7 +55,6 @@ LOOK_S: Final = 1.0
 FIRST_REST_S: Final = 1.0
 MAX_REST_S: Final = 30.0
 _MAX_EXPONENT: Final = 10
-_log: Final = logging.getLogger("grid.wan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +76,25 @@ class SenderSettings:
 
 @dataclass(slots=True)
 class _Outgoing:
-    """A batch under way."""
+    """A batch that is being gathered."""
 
     writer: BatchWriter
+    most_bytes: int
+    """Its limit; one change may be larger."""
     parts: list[Part] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A batch under way: what is left of it to know while it waits for its answer."""
+
+    maps: tuple[str, ...]
+    changes: int
+    plain_bytes: int
+    """Before it was deflated."""
+    entry_bytes: int
+    """Key and value of its first change."""
+    parts: list[Part]
 
 
 class Sender:
@@ -121,9 +133,7 @@ class Sender:
         self._flights: set[asyncio.Task[None]] = set()
         self._problem: TargetError | None = None
         self._failures = 0
-        self._blocked_until: dict[str, float] = {}
-        self._told_blocked: set[str] = set()
-        """Maps that the figures name as blocked by this sender."""
+        self._blocked = BlockedMaps(settings.name, figures, clock)
         self._turn = 0
         self._sent_s = -GATHERING_S
         """When the last batch went."""
@@ -167,16 +177,14 @@ class Sender:
 
     async def _end(self) -> None:
         await end_tasks(*self._flights, self._acknowledging)
-        for name in self._told_blocked:
-            self._figures.blocked.pop(name, None)  # another member may send the shard from now on
-        self._told_blocked.clear()
+        self._blocked.close()
 
     async def _wait(self) -> None:
         """Wait for something new, or for the moment when something is due."""
         now_s = self._clock()
         moments: list[float] = []
         if len(self._flights) < self._window.size:
-            moments = [now_s + LOOK_S, *self._blocked_until.values()]
+            moments = [now_s + LOOK_S, *self._blocked.moments()]
             if self._due_s is not None:
                 moments.append(self._due_s)
         if self._acknowledging is None and self._places.arrived():
@@ -219,21 +227,23 @@ class Sender:
     def _open_queues(self) -> dict[QueueName, int]:
         """Return the queues that may be sent now and the number of their keys, in turn."""
         self._follow_epoch()
-        now_s = self._clock()
-        for name in [name for name, until in self._blocked_until.items() if until <= now_s]:
-            del self._blocked_until[name]
+        self._blocked.look(self._queues.queued_maps())
         waiting = self._queues.waiting()
         self._places.keep(waiting.keys())
-        names = [queue for queue in waiting if queue.map_name not in self._blocked_until]
+        names = [queue for queue in waiting if self._may_read(queue)]
         self._turn += 1
         first = self._turn % len(names) if names else 0
         return {queue: waiting[queue] for queue in (*names[first:], *names[:first])}
 
+    def _may_read(self, queue: QueueName) -> bool:
+        most = max(AHEAD_CHANGES, self._settings.batch_size * self._window.size)
+        return queue.map_name not in self._blocked and self._places.ahead(queue) < most
+
     def _is_due(self, queues: dict[QueueName, int]) -> bool:
         """Tell whether a batch goes now: a full one, or one that waited long enough."""
         now_s = self._clock()
-        unread = self._unread(queues)
-        if unread >= self._settings.batch_size or unread * self._mean_bytes() >= MAX_BATCH_BYTES:
+        unread, most_bytes = self._unread(queues), self._link.batch_bytes()
+        if unread >= self._settings.batch_size or unread * self._mean_bytes() >= most_bytes:
             return True
         if not self._flights:
             self._due_s = self._sent_s + min(GATHERING_S, self._settings.max_delay_s)
@@ -260,14 +270,16 @@ class Sender:
 
     async def _gather(self, queues: dict[QueueName, int], welcome: Welcome) -> _Outgoing | None:
         """Read and encode a batch; None when there is nothing to send."""
-        outgoing = _Outgoing(BatchWriter(self._header(welcome)))
+        # The ends of entries are not counted in the size of a batch: half leaves room for them.
+        most_bytes = min(self._link.batch_bytes(), welcome.limits.batch_bytes // 2)
+        outgoing = _Outgoing(BatchWriter(self._header(welcome)), most_bytes)
         self._pacer.begin()
         for queue in queues:
-            if queue.map_name in self._blocked_until:
+            if queue.map_name in self._blocked:
                 continue
-            while not self._is_full(outgoing.writer):
+            while not self._is_full(outgoing):
                 room = self._settings.batch_size - len(outgoing.writer)
-                space = MAX_BATCH_BYTES - outgoing.writer.size_bytes
+                space = most_bytes - outgoing.writer.size_bytes
                 after = self._places.cursor(queue)
                 changes = self._queues.read(queue, after, min(READ_SLICE, room), space)
                 if not changes or not self._take(queue, changes, outgoing, welcome):
@@ -280,8 +292,9 @@ class Sender:
             self._places.note_arrival(part)
         return None
 
-    def _is_full(self, writer: BatchWriter) -> bool:
-        return len(writer) >= self._settings.batch_size or writer.size_bytes >= MAX_BATCH_BYTES
+    def _is_full(self, outgoing: _Outgoing) -> bool:
+        writer = outgoing.writer
+        return len(writer) >= self._settings.batch_size or writer.size_bytes >= outgoing.most_bytes
 
     def _take(
         self,
@@ -293,9 +306,9 @@ class Sender:
         """Add changes to a batch up to the first that has no place there; tell whether all had."""
         writer, policy = outgoing.writer, self._queues.policy(queue.map_name)
         batch = [queued.change for queued in changes]
-        if _all_fit(batch, writer, welcome):
+        if _all_fit(batch, outgoing, welcome):
             writer.extend(batch, policy)
-            part = self._places.send(queue, changes[-1].place)
+            part = self._places.send(queue, changes[-1].place, len(changes))
             outgoing.parts.append(part)
             return True
         taken = 0
@@ -304,17 +317,17 @@ class Sender:
             if welcome.cluster_id not in change.passed:
                 # A byte of a character more or less does not matter for what is a batch's size.
                 size_bytes = len(change.key) + len(change.value) + len(change.content_type or "")
-                if len(writer) and writer.size_bytes + size_bytes > MAX_BATCH_BYTES:
+                if len(writer) and writer.size_bytes + size_bytes > outgoing.most_bytes:
                     break
                 if is_too_large(queued.change, welcome.limits):
                     if not taken:
-                        self._block(queue.map_name, REASONS[MapAnswer.TOO_LARGE])
+                        self._blocked.block(queue.map_name, REASONS[MapAnswer.TOO_LARGE])
                     break
                 writer.add(change, policy)
             taken += 1
         if taken:
             last = changes[taken - 1].place
-            outgoing.parts.append(self._places.send(queue, last))
+            outgoing.parts.append(self._places.send(queue, last, taken))
         return taken == len(changes)
 
     def _header(self, welcome: Welcome) -> BatchHeader:
@@ -323,16 +336,16 @@ class Sender:
 
     async def _fly(self, outgoing: _Outgoing) -> None:
         """Carry one batch there, and note what became of it."""
-        body = outgoing.writer.body()
-        if self._settings.compresses and len(body) >= COMPRESSED_FROM_BYTES:
-            batch = await self._compress(body)
-        else:
-            batch = seal(body)
+        batch, sealed = await self._seal(outgoing)
+        del outgoing  # the answer may take minutes
         began_s, full = self._clock(), len(self._flights) >= self._window.size
         try:
             answer = await self._link.send(batch)
-            if len(answer) != len(outgoing.writer.maps):
+            if len(answer) != len(sealed.maps):
                 raise UnreachableError("the target's answer is not that of a batch")
+        except TooLargeError:
+            self._note_too_large(sealed)
+            return
         except TargetError as problem:
             self._window.note_overload()
             self._problem = problem
@@ -343,9 +356,19 @@ class Sender:
         figures = self._figures
         figures.batches.add(took_s)
         figures.sent_bytes += len(batch)
-        figures.plain_bytes += len(body)
-        figures.sent_changes += len(outgoing.writer)
-        self._note_answer(outgoing, answer)
+        figures.plain_bytes += sealed.plain_bytes
+        figures.sent_changes += sealed.changes
+        self._note_answer(sealed, answer)
+
+    async def _seal(self, outgoing: _Outgoing) -> tuple[bytes, _Sealed]:
+        """Return a batch as it travels, and what has to be known of it."""
+        writer, body = outgoing.writer, outgoing.writer.body()
+        sealed = _Sealed(
+            writer.maps, len(writer), len(body), writer.first_entry_bytes, outgoing.parts
+        )
+        if self._settings.compresses and len(body) >= COMPRESSED_FROM_BYTES:
+            return await self._compress(body), sealed
+        return seal(body), sealed
 
     def _land(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
@@ -357,36 +380,28 @@ class Sender:
                 {"message": "sending a batch failed", "exception": flight.exception()}
             )
 
-    def _note_answer(self, outgoing: _Outgoing, answer: bytes) -> None:
-        codes = dict(zip(outgoing.writer.maps, answer, strict=True))
-        for part in outgoing.parts:
+    def _note_answer(self, sealed: _Sealed, answer: bytes) -> None:
+        codes = dict(zip(sealed.maps, answer, strict=True))
+        for part in sealed.parts:
             name = part.queue.map_name
             # A map of which all has passed the target already is not in the batch.
             if codes.get(name, MapAnswer.TAKEN) == MapAnswer.TAKEN:
                 self._places.note_arrival(part)
         for name, code in codes.items():
             if code == MapAnswer.TAKEN:
-                self._unblock(name)
+                self._blocked.unblock(name)
             else:
                 self._places.rewind_map(name)
-                self._block(name, reason_of(code))
+                self._blocked.block(name, reason_of(code))
 
-    def _block(self, name: str, reason: str) -> None:
-        self._blocked_until[name] = self._clock() + BLOCKED_S
-        if self._figures.blocked.get(name) != reason:
-            self._figures.blocked[name] = reason
-            self._told_blocked.add(name)
-            event(_log, logging.WARNING, "blocked", **self._named(), map=name, why=reason)
-
-    def _unblock(self, name: str) -> None:
-        if name in self._blocked_until:
-            return  # what came back was sent before
-        self._told_blocked.discard(name)
-        if self._figures.blocked.pop(name, None) is not None:
-            event(_log, logging.INFO, "no longer blocked", **self._named(), map=name)
-
-    def _named(self) -> dict[str, str]:
-        return self._settings.name._asdict()
+    def _note_too_large(self, sealed: _Sealed) -> None:
+        """Send what was in a batch again in smaller ones; one change alone blocks its map."""
+        for name in {part.queue.map_name for part in sealed.parts}:
+            self._places.rewind_map(name)
+        if sealed.changes > 1:
+            self._link.note_too_large(sealed.plain_bytes)
+        else:
+            self._blocked.block(sealed.maps[0], TOO_LARGE_ALONE % sealed.entry_bytes)
 
     # Acknowledging
 
@@ -413,7 +428,7 @@ class Sender:
             self._wake.set()
 
 
-def _all_fit(batch: Sequence[Change], writer: BatchWriter, welcome: Welcome) -> bool:
+def _all_fit(batch: Sequence[Change], outgoing: _Outgoing, welcome: Welcome) -> bool:
     """Tell whether all go into a batch and to the target: looked at one by one when they may not.
 
     Reading them in columns costs a fraction of that. No text is taken for shorter than it is.
@@ -429,7 +444,7 @@ def _all_fit(batch: Sequence[Change], writer: BatchWriter, welcome: Welcome) -> 
     size_bytes += sum(len(ids) * CLUSTER_ID_BYTES + 1 for ids in passed) + 3 * len(types) + 3
     longest_key = max(map(len, keys)) * MAX_CHARACTER_BYTES
     return (
-        writer.size_bytes + size_bytes <= MAX_BATCH_BYTES
+        outgoing.writer.size_bytes + size_bytes <= outgoing.most_bytes
         and max(map(len, values)) <= welcome.limits.value_bytes
         and longest_key <= min(welcome.limits.key_bytes, MAX_TEXT_BYTES)
         and max(map(len, types)) * MAX_CHARACTER_BYTES <= MAX_TEXT_BYTES

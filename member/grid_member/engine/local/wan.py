@@ -17,7 +17,7 @@ from grid_member.engine.wan.changes import ChangeKind
 from grid_member.engine.wan.stamps import stamp_time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from grid_member.engine.api import Done
     from grid_member.engine.local.engine import LocalEngine
@@ -199,6 +199,10 @@ class WanShard:
             return self._shard.state.wan.member_state(publisher, member)
         except KeyError:
             return None
+
+    def queued_maps(self, publisher: PublisherName) -> Collection[str]:
+        """Return the maps of which anything waits, also if it may not be sent now."""
+        return self._shard.state.wan.queued_maps(publisher)
 
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         """Return the number of keys in each queue whose member lets the publisher send."""

@@ -35,6 +35,8 @@ from grid_member.engine.wan.publisher_queue import NEEDS_COMPARE, NEEDS_SYNC
 from grid_member.engine.wan.stamps import last_stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from grid_member.engine.state.maps import Maps
     from grid_member.engine.state.operations import (
         WanAcknowledge,
@@ -109,6 +111,11 @@ class Wan:
     def reference(self, map_name: str) -> MapReference | None:
         """Return how maps of a name are replicated, None when they are not."""
         return self._registry.reference(map_name)
+
+    def queued_maps(self, publisher: PublisherName) -> Collection[str]:
+        """Return the maps of which anything waits in any member's queue."""
+        target = self._registry.targets.get(publisher)
+        return () if target is None else target.waiting.keys()
 
     def queued_members(self, publisher: PublisherName, map_name: str) -> list[bytes]:
         """Return the members in whose queue any change of the map waits."""

@@ -7,14 +7,14 @@ job needs no place of its own among the changes.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from grid_member.wan.answers import REASONS, MapAnswer, reason_of
+from grid_member.wan.answers import REASONS, TOO_LARGE_ALONE, MapAnswer, reason_of
 from grid_member.wan.jobs.lane import YIELD_S
 from grid_member.wan.limits import is_too_large
 from grid_member.wan.link import CHANGES_PATH
 from grid_member.wan.pacing import SLICE
-from grid_member.wan.ports import UnreachableError
+from grid_member.wan.ports import TooLargeError, UnreachableError
 from grid_member.wan.protocol import BatchHeader, BatchWriter
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.changes import Change
     from grid_member.wan.hello import Welcome
     from grid_member.wan.jobs.lane import Lane, Patience
-
-BATCH_BYTES: Final = 1 << 20
-"""Of a batch; a change that is larger travels alone."""
 
 
 class MapRefusedError(Exception):
@@ -46,6 +43,8 @@ class MapSending:
         self._writers: list[BatchWriter] = []
         self.too_large = 0
         """Changes that the target's limits do not allow."""
+        self._refused_alone: list[int] = []
+        """The bytes of entries that a request cannot bring to the target."""
 
     async def send(self, changes: Iterable[Change | None]) -> int:
         """Send changes, None is none; return how many the target has now.
@@ -83,14 +82,19 @@ class MapSending:
         size_bytes = len(change.key) + len(change.value)
         if writers:
             last = writers[-1]
-            full = len(last) >= settings.batch_size or last.size_bytes + size_bytes > BATCH_BYTES
-            if not full:
+            full = last.size_bytes + size_bytes > self._most_bytes()
+            if not full and len(last) < settings.batch_size:
                 return True
         writers.append(BatchWriter(self._header()))
         return len(writers) <= settings.at_once
 
+    def _most_bytes(self) -> int:
+        """Return how many bytes of changes a batch may have; one change is always allowed."""
+        # The ends of entries are not counted in the size of a batch: half leaves room for them.
+        return min(self._lane.link.batch_bytes(), self._welcome.limits.batch_bytes // 2)
+
     async def _fly(self) -> int:
-        """Carry the batches there that are complete; return how many changes that were."""
+        """Carry the batches there that are complete; return how many changes arrived."""
         settings = self._lane.settings
         flying, self._writers = self._writers[: settings.at_once], self._writers[settings.at_once :]
         if not flying:
@@ -98,18 +102,30 @@ class MapSending:
         if self._lane.shard.busy(settings.name):
             await self._lane.sleep(YIELD_S)
         outcomes = await asyncio.gather(*map(self._carry, flying), return_exceptions=True)
+        arrived = 0
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return sum(map(len, flying))
+            arrived += outcome
+        return arrived
 
-    async def _carry(self, writer: BatchWriter) -> None:
-        batch = await self._lane.seal(writer.body())
-        answer = await self._patience.post(CHANGES_PATH, batch)
+    async def _carry(self, writer: BatchWriter) -> int:
+        """Carry one batch there; return how many of its changes arrived."""
+        body = writer.body()
+        batch = await self._lane.seal(body)
+        try:
+            answer = await self._patience.post(CHANGES_PATH, batch)
+        except TooLargeError:
+            if len(writer) > 1:
+                self._lane.link.note_too_large(len(body))
+                raise  # the next try has smaller batches
+            self._refused_alone.append(writer.first_entry_bytes)
+            return 0
         if len(answer) != len(writer.maps):
             raise UnreachableError("the target's answer is not that of a batch")
         if answer[0] != MapAnswer.TAKEN:
             raise MapRefusedError(reason_of(answer[0]))
+        return len(writer)
 
     def _header(self) -> BatchHeader:
         settings = self._lane.settings
@@ -118,6 +134,12 @@ class MapSending:
     @property
     def problem(self) -> str:
         """Why not everything could be sent; empty when it was."""
-        if not self.too_large:
-            return ""
-        return f"{self.too_large} changes were left out: {REASONS[MapAnswer.TOO_LARGE]}"
+        problems: list[str] = []
+        if self.too_large:
+            problems.append(
+                f"{self.too_large} changes were left out: {REASONS[MapAnswer.TOO_LARGE]}"
+            )
+        if self._refused_alone:
+            problem = TOO_LARGE_ALONE % max(self._refused_alone)
+            problems.append(f"{problem}; entries that were left out: {len(self._refused_alone)}")
+        return "; ".join(problems)

@@ -15,6 +15,7 @@ from grid_member.wan.figures import PublisherFigures
 from grid_member.wan.hello import Began, Hello, TargetLimits, Welcome, read_hello, write_welcome
 from grid_member.wan.link import CHANGES_PATH, HELLO_PATH, Link, LinkParts
 from grid_member.wan.places import QueueName
+from grid_member.wan.ports import TooLargeError, UnreachableError
 from grid_member.wan.protocol import Batch, read_batch, seal_compressed, with_checksum
 from grid_member.wan.sender import Sender, SenderSettings
 from tests.unit.member.wan.batches import NAME, SOURCE, TARGET
@@ -64,6 +65,9 @@ class FakeQueues:
 
     def epoch(self) -> int:
         return self.log
+
+    def queued_maps(self) -> set[str]:
+        return {queue.map_name for queue, held in self.queues.items() if held}
 
     def waiting(self) -> dict[QueueName, int]:
         return {
@@ -134,6 +138,14 @@ class FakeTarget:
     most_at_once: int = 0
     chance: Callable[[], float] = lambda: 0.0
     """More delay."""
+    timeout_s: float = 60.0
+    """After which a batch without an answer fails."""
+    hangs: Callable[[Batch], bool] = lambda _: False
+    """Tells which batches are taken in and never answered."""
+    body_limit: int = 16 << 20
+    """Of a proxy before the target."""
+    too_large: list[int] = field(default_factory=list)
+    """How many changes the batches had that the proxy refused."""
 
     async def post(self, address: Address, path: str, body: bytes, content_type: str) -> bytes:
         self.at_once += 1
@@ -152,10 +164,20 @@ class FakeTarget:
             answer = self._greet(body)
         else:
             assert path == CHANGES_PATH
+            await self._pass_proxy(body)
             answer = with_checksum(self._merge(read_batch(body, 16 << 20)), body)
         if fault is not None:
             raise fault
         return self.spoils(answer)
+
+    async def _pass_proxy(self, body: bytes) -> None:
+        batch = read_batch(body, 16 << 20)
+        if len(body) > self.body_limit:
+            self.too_large.append(len(batch.changes))
+            raise TooLargeError("413")
+        if self.hangs(batch):
+            await asyncio.sleep(self.timeout_s)
+            raise UnreachableError("no answer in time")
 
     def _greet(self, body: bytes) -> bytes:
         self.hellos.append(read_hello(body))
@@ -222,7 +244,7 @@ def sender_on(
     """Return a sender of batches of a size, a longest delay and a concurrency, with its link."""
     clock = asyncio.get_running_loop().time
     endpoints = Endpoints(ENDPOINTS, clock, 10.0, 100, resolve)
-    link = Link(LinkParts(target, endpoints, hello, figures))
+    link = Link(LinkParts(target, endpoints, hello, figures, clock))
     settings = SenderSettings(NAME, SOURCE, *sending, compresses=True)
     return Sender(settings, queues, link, figures, clock, _compress), link
 

@@ -50,6 +50,9 @@ class FakeShard:
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         return {tuple(queue): size for queue, size in self.queues.waiting().items()}  # type: ignore[misc]
 
+    def queued_maps(self, publisher: PublisherName) -> set[str]:
+        return self.queues.queued_maps()
+
     def read(
         self, publisher: PublisherName, queue: tuple[str, bytes], after: int, limit: int, most: int
     ) -> list[QueuedChange]:

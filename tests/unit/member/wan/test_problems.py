@@ -76,12 +76,7 @@ async def problem(settings: ClientSettings, address: Address) -> str:
         (403, USER, f"no WAN listener answers there (403): {PORT}"),
         (404, USER, f"no WAN listener answers there (404): {PORT}"),
         (405, USER, f"no WAN listener answers there (405): {PORT}"),
-        (
-            413,
-            USER,
-            "the target, or a proxy in front of it, takes no request of 1000 bytes: raise the "
-            "limit there",
-        ),
+        (413, USER, "the target or a proxy before it refuses so large a request (413)"),
         (400, USER, "the target answers 400: no reason is given"),
     ],
 )

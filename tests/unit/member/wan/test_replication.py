@@ -42,6 +42,9 @@ class NoQueues:
     def sendable(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         return {}
 
+    def queued_maps(self, publisher: PublisherName) -> set[str]:
+        return set()
+
     def changed(self) -> bool:
         return False
 

@@ -23,7 +23,7 @@ from grid_member.wan.jobs.runner import LaneJobs
 from grid_member.wan.jobs.store import JobStore
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, HELLO_PATH, KEYS_PATH, Link, LinkParts
 from grid_member.wan.pacing import Pacer
-from grid_member.wan.ports import BusyError, OverloadedError, UnreachableError
+from grid_member.wan.ports import BusyError, OverloadedError, TooLargeError, UnreachableError
 from grid_member.wan.protocol import seal_compressed, with_checksum
 from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS, agreement, publisher
@@ -127,6 +127,8 @@ class Line:
     fails: Callable[[str], bool] = lambda _: False
     """Tells whether a request to a path gets lost."""
     on_request: Callable[[str], None] = lambda _: None
+    body_limit: int = 16 << 20
+    """Of a proxy before the receiver."""
     requests: list[tuple[str, int]] = field(default_factory=list)
     """Path and bytes of request and answer."""
 
@@ -135,6 +137,8 @@ class Line:
         self.on_request(path)
         if self.fails(path):
             raise UnreachableError("cut")
+        if len(body) > self.body_limit:
+            raise TooLargeError("413")
         receiver = self.receiver
         try:
             if path == HELLO_PATH:
@@ -244,7 +248,7 @@ async def pair(
         return seal_compressed(body)
 
     endpoints = Endpoints((("london", 5705),), loop.time, 10.0, 100, resolve)
-    link = Link(LinkParts(line, endpoints, hello, PublisherFigures()))
+    link = Link(LinkParts(line, endpoints, hello, PublisherFigures(), loop.time))
     settings = LaneSettings(LONDON, SOURCE_ID, 0, 1, batch_size, 2, IN_FLIGHT_MS, removes_extra)
     shard, kept = source.jobs(), FakeStore()
     lane = Lane(settings, shard, link, Pacer(loop.time), loop.time, asyncio.sleep, seal)

@@ -410,6 +410,40 @@ def test_a_value_that_is_too_large_fails_the_map_and_keeps_the_gap() -> None:
     play(scene())
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_a_proxy_with_a_limit_gets_smaller_requests(full: bool) -> None:
+    async def scene() -> None:
+        async with pair() as clusters:
+            chance = random.Random(7)
+            for number in range(200):
+                put(clusters.source, f"key-{number}", value=chance.randbytes(900))
+            forget_queue(clusters)
+            clusters.line.body_limit = 20_000
+            job = await clusters.run(SYNC, full=full)
+            assert job.error == ""
+            assert clusters.target.values == clusters.source.values
+            assert clusters.source.unsynced == set()
+
+    play(scene())
+
+
+def test_an_entry_that_no_request_can_bring_is_left_out_and_told() -> None:
+    async def scene() -> None:
+        async with pair() as clusters:
+            chance = random.Random(7)
+            put(clusters.source, "large", value=chance.randbytes(995))
+            put(clusters.source, "small")
+            forget_queue(clusters)
+            clusters.line.body_limit = 900
+            job = await clusters.run(SYNC, full=True)
+            assert "an entry has 1000 bytes" in job.error
+            assert job.error.endswith("left out: 1")
+            assert set(clusters.target.values) == {"small"}
+            assert clusters.source.unsynced == {MAP}
+
+    play(scene())
+
+
 operations = st.lists(
     st.tuples(
         st.sampled_from(["source", "target", "copy"]),
