@@ -146,5 +146,5 @@ SMALL_WAN_OPERATIONS: list[st.SearchStrategy[Operation]] = [
     st.builds(WanMemberState, _SMALL_PUBLISHERS, _MEMBERS, STATES),
     st.builds(WanDropQueue, _SMALL_PUBLISHERS, _MEMBERS),
     st.builds(WanCompare, _SMALL_PUBLISHERS, _NAMES, _SMALL_IDS, st.booleans()),
-    st.builds(WanPurge, _NAMES, _STAMPS, st.booleans()),
+    st.builds(WanPurge, _NAMES, _STAMPS, st.integers(0, 3)),
 ]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.local.purge_rounds import PurgeRounds
 from grid_member.engine.local.system import ignore
-from grid_member.engine.state.operations import SystemExpire, WanPurge
+from grid_member.engine.state.operations import SystemExpire
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,8 +23,6 @@ EXPIRY_PERIOD_S: Final = 1.0
 """Seconds between two looks for expired entries."""
 EXPIRY_BATCH: Final = 1000
 """Keys of a shard that are looked at at a time."""
-PURGE_PERIOD_S: Final = 60.0
-"""Between two looks for old tombstones: those that wait in queues are looked at again each time."""
 _MORE_PERIOD_S: Final = 0.01
 """Seconds until the next look when there was more than a batch."""
 
@@ -42,7 +41,7 @@ class ExpiryRounds:
         self._now_of = now_of
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._next_purge_s = 0.0
+        self._purges: dict[Shard, PurgeRounds] = {}
 
     def start(self) -> None:
         """Look for the first time after a period."""
@@ -65,9 +64,6 @@ class ExpiryRounds:
     def _look_once(self) -> bool:
         """Look at a batch of each shard; tell whether there is more."""
         more = False
-        purges = self._loop.time() >= self._next_purge_s
-        if purges:
-            self._next_purge_s = self._loop.time() + PURGE_PERIOD_S
         for shard in self._shards:
             if not shard.answering:
                 continue  # it would refuse each of them at once, which is no reason to hurry
@@ -78,17 +74,12 @@ class ExpiryRounds:
                 shard.propose(expiry, partial(_postpone, shard, expiry), len(expiry.key))
             if shard.state.system.overdue(now_ms):
                 shard.propose_system(SystemExpire(), ignore)
-            if purges:
-                _purge(shard, now_ms)
-            more = more or maps.overdue(now_ms)
+            purges = self._purges.get(shard)
+            if purges is None:
+                purges = self._purges[shard] = PurgeRounds(shard)
+            purged = purges.look(self._loop.time(), now_ms)
+            more = more or purged or maps.overdue(now_ms)
         return more
-
-
-def _purge(shard: Shard, now_ms: int) -> None:
-    """Propose to forget the tombstones whose retention is over."""
-    for name, through in shard.state.wan.overdue(now_ms):
-        # A source that was silent for so long may have an older change: it is ambiguous then.
-        shard.propose(WanPurge(name, through, waited_for=True), ignore, len(name))
 
 
 def _postpone(shard: Shard, expiry: MapExpire | MapExpireIdle, _: object) -> None:

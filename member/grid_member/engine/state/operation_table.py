@@ -65,6 +65,7 @@ from grid_member.engine.state.wan_layout import (
     PUBLISHER,
     PUBLISHER_STATE,
     TRUTH,
+    UNLIMITED,
 )
 from grid_member.engine.wan.changes import CLUSTER_ID_BYTES
 
@@ -324,7 +325,8 @@ OPERATIONS: Final = OperationTable(
         Scope.DATA,
     ),
     OperationSpec(
-        WanPurge, 0x56, (TEXT, NUMBER, TRUTH), lambda state: state.wan.purge, Scope.DATA,
+        WanPurge, 0x57, (TEXT, NUMBER, NUMBER), lambda state: state.wan.purge, Scope.DATA,
+        former=((0x56, (TEXT, NUMBER, UNLIMITED)),),
     ),
 )  # fmt: skip
 """Every operation there is. `Operation` names the same classes, for mypy; a test compares them."""

@@ -242,13 +242,18 @@ class WanCompare(NamedTuple):
 
 
 class WanPurge(NamedTuple):
-    """Forget the tombstones of a map up to a stamp, but those that wait in a queue."""
+    """Forget the oldest tombstones of a map, but those that wait in a queue.
+
+    A source may still send an older change of such a key: the map remembers up to which stamp that
+    is ambiguous. A map's part that holds nothing any more goes as well.
+    """
 
     name: str
     through: int
-    waited_for: bool
-    """Whether a source may still send an older change of such a key: then the map remembers up to
-    which stamp that is ambiguous. Else no tombstone goes while a publisher needs a sync."""
+    """The newest stamp of a tombstone that goes."""
+    most: int
+    """How many tombstones are looked at; those that wait are not looked at again before the others.
+    0 looks at all of them, as members asked for once."""
 
 
 Operation: TypeAlias = (

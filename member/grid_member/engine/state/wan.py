@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.state.operations import made
+from grid_member.engine.state.operations import WanPurge, made
 from grid_member.engine.state.snapshot import (
     ForgottenPart,
     Idleness,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         WanDropQueue,
         WanMemberState,
         WanMerge,
-        WanPurge,
     )
     from grid_member.engine.state.stored import StoredEntry
     from grid_member.engine.wan.agreement import Agreement, MapReference
@@ -146,21 +145,21 @@ class Wan:
         """
         return self._with_gap(publisher, -1)
 
-    def overdue(self, now_ms: int) -> list[tuple[str, int]]:
-        """Return the maps of which `WanPurge` would forget something now, and up to which stamp.
+    def purge_due(self, name: str, now_ms: int, looks: int) -> WanPurge | None:
+        """Return what forgets something of a map now, None when nothing of it may go.
 
-        They have tombstones older than their retention, or hold nothing any more.
+        The map has tombstones older than their retention, or holds nothing any more.
 
         Args:
+            name: the map's.
             now_ms: the log's time, milliseconds since 1970.
+            looks: how many tombstones are looked at, here and by the purge.
         """
-        through = self._retained_from(now_ms)
-        used = self._maps.by_name
-        return [
-            (name, through)
-            for name, found in self.maps.items()
-            if found.overdue(through) or (name not in used and found.is_spent(through))
-        ]
+        found, through = self.maps.get(name), self._retained_from(now_ms)
+        if found is None:
+            return None
+        spent = name not in self._maps.by_name and found.is_spent(through)
+        return WanPurge(name, through, looks) if spent or found.overdue(through, looks) else None
 
     def unread(
         self, publisher: PublisherName, map_name: str, member: bytes, after_place: int, most: int
@@ -364,14 +363,14 @@ class Wan:
 
         Clients choose names of maps: a part that stayed would fill the memory.
         """
-        name, through, waited_for = operation
+        name, through, most = operation
         found = self._registry.maps.get(name)
         if found is None:
             return
-        found.purge(through, waited_for=waited_for)
+        found.purge(through, most)
         spent = found.is_spent(min(through, self._retained_from(now_ms)))
         if spent and name not in self._maps.by_name:
-            self._registry.forget(name, waited_for=waited_for)
+            self._registry.forget(name)
 
     def merge(
         self, operation: WanMerge, member: bytes, place: int, now_ms: int

@@ -77,6 +77,15 @@ def _read_truth(reader: Reader) -> bool:
     return bool(reader.u8())
 
 
+def _put_unlimited(number: int, pieces: list[bytes]) -> None:
+    _put_truth(True, pieces)
+
+
+def _read_unlimited(reader: Reader) -> int:
+    _read_truth(reader)
+    return 0
+
+
 def _put_publisher(name: PublisherName, pieces: list[bytes]) -> None:
     put_text(name.replication, pieces)
     put_text(name.publisher, pieces)
@@ -262,6 +271,8 @@ def _read_queue_mark(reader: Reader) -> QueueMark:
 
 
 TRUTH: Final = Field(_put_truth, _read_truth)
+UNLIMITED: Final = Field(_put_unlimited, _read_unlimited)
+"""A number that is 0, where a purge once said whether older changes may come: they always may."""
 AGREEMENT: Final = Field(_put_agreement, _read_agreement)
 MAYBE_AGREEMENT: Final = Field(_put_maybe_agreement, _read_maybe_agreement)
 CHANGE: Final = Field(_put_change, _read_change)

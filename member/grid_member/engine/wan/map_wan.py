@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.wan.agreement import MergePolicy
 from grid_member.engine.wan.key_filter import KeyFilter
-from grid_member.engine.wan.publisher_queue import COMPARING, NEEDS_COMPARE, NEEDS_SYNC
+from grid_member.engine.wan.stamps import STAMP_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,7 +22,11 @@ MAP_BYTES: Final = 128
 """What a map without any costs there, about."""
 EXCESS_STEP: Final = 1024
 """Tombstones by which a map exceeds its limit before it looks again for one that may go."""
-_OPEN: Final = NEEDS_SYNC | NEEDS_COMPARE | COMPARING
+EXCESS_LOOKS: Final = 4 * EXCESS_STEP
+"""Tombstones that it looks at then. Members of all versions have to look at as many, or their
+states would differ. It is more than a step: of those that may go more go than come."""
+NEWEST: Final = (1 << STAMP_BITS) - 1
+"""No stamp is greater."""
 Passed: TypeAlias = tuple[bytes, ...]
 """As of `Change.passed`; empty for a change of a client."""
 
@@ -69,7 +74,8 @@ class MapWan:
         self.stamps: dict[str, int] = {}
         """The stamps of entries, by key; an entry that has none here has the floor."""
         self.tombstones: dict[str, int] = {}
-        """The stamps of removed keys, in the order of the removals."""
+        """The stamps of removed keys, in the order of the removals. Those that waited when a purge
+        came to them are behind all that there were then."""
         self.passed: dict[str, Passed] = {}
         """The clusters that the last change of a key has passed, while a queue or the policy needs
         them; nothing for a change that came from a client."""
@@ -106,11 +112,6 @@ class MapWan:
     def counts_as_ambiguous(self, stamp: int) -> bool:
         """Tell whether an unknown key may have been removed later than at the stamp."""
         return stamp <= self.purged
-
-    @property
-    def waits(self) -> bool:
-        """Whether any publisher misses changes that are in no queue."""
-        return any(queue.gaps & _OPEN for queue in self.queues.values())
 
     # Changes
 
@@ -202,31 +203,34 @@ class MapWan:
 
     # Tombstones
 
-    def purge(self, through: int, *, waited_for: bool) -> None:
-        """Forget the tombstones up to a stamp, but those that wait in a queue.
+    def purge(self, through: int, most: int) -> None:
+        """Forget the oldest tombstones up to a stamp, but those that wait in a queue.
 
         Args:
             through: the stamp.
-            waited_for: whether a source may still have an older change of such a key; else each is
-                known to have sent all of them, and only publishers that compare need tombstones.
+            most: how many are looked at; 0 looks at all of them, in whatever order.
         """
-        if not waited_for and self.waits:
+        if most:
+            self._forget_oldest(through, most, most)
             return
-        old = [key for key, stamp in self.tombstones.items() if stamp <= through]
-        self._forget_tombstones(old, len(old), waited_for=waited_for)
+        for key in [key for key, stamp in self.tombstones.items() if stamp <= through]:
+            if not self._is_queued(key):
+                self._forget_tombstone(key)
 
-    def overdue(self, through: int) -> bool:
-        """Tell whether a purge up to a stamp would forget any tombstone.
+    def overdue(self, through: int, looks: int) -> bool:
+        """Tell whether a purge up to a stamp would come to a tombstone that may go.
 
-        They are looked at in the order in which they were made: one that came by WAN with an old
-        stamp goes when those before it go.
+        So many are looked at, in the order in which they were made: one that came by WAN with an
+        old stamp goes when those before it go.
         """
-        for key, stamp in self.tombstones.items():
+        for key, stamp in islice(self.tombstones.items(), looks):
             if stamp > through:
                 return False
-            if not any(queue.has(key) for queue in self.queues.values()):
+            if not self._is_queued(key):
                 return True
-        return False
+        # Behind those that wait there may be others: a purge passes the former.
+        waiting = sum(queue.count() for queue in self.queues.values())
+        return len(self.tombstones) > max(looks, waiting)
 
     def is_spent(self, through: int) -> bool:
         """Tell whether this holds nothing of a map without entries that is newer than a stamp."""
@@ -278,7 +282,7 @@ class MapWan:
         reference = self.reference
         if reference is not None and reference.policy is MergePolicy.PASS_THROUGH:
             return True
-        return any(queue.has(key) for queue in self.queues.values())
+        return self._is_queued(key)
 
     def _release(self, keys: list[str]) -> None:
         """Forget what only the queues needed to know about keys that were taken from one."""
@@ -313,26 +317,44 @@ class MapWan:
             # While a target is away nearly all of them wait: there is no use in looking at each.
             excess -= sum(queue.count() for queue in self.queues.values())
             if excess > 0:
-                oldest = [one for one in tombstones if one != key]
-                self._forget_tombstones(oldest, excess + limit // 16, waited_for=True)
+                self._forget_oldest(NEWEST, EXCESS_LOOKS, excess + limit // 16, spared=key)
 
     def _take_stamp(self, key: str) -> None:
         if self.stamps.pop(key, 0):
             self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
 
-    def _forget_tombstones(self, keys: list[str], most: int, *, waited_for: bool) -> None:
-        """Forget tombstones, as many as may be, but those that wait in a queue."""
-        for key in keys:
-            if not most:
+    def _forget_oldest(
+        self, through: int, looks: int, most: int, spared: str | None = None
+    ) -> None:
+        """Forget the oldest tombstones, but those that wait in a queue.
+
+        Args:
+            through: the newest stamp of one that goes; behind a newer one nothing is looked at.
+            looks: how many are looked at. Those of them that wait go behind all others when
+                nothing else ended the search: the next search begins with what this has not met.
+            most: how many go.
+            spared: a key whose tombstone stays, and all behind it; None without one.
+        """
+        waiting: list[str] = []
+        for key, stamp in list(islice(self.tombstones.items(), looks)):
+            if not most or stamp > through or key == spared:
                 return
-            if any(queue.has(key) for queue in self.queues.values()):
-                continue
-            most -= 1
-            stamp = self.tombstones.pop(key)
-            self.passed.pop(key, None)
-            self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
-            if waited_for:
-                self.purged = max(self.purged, stamp)
+            if self._is_queued(key):
+                waiting.append(key)
+            else:
+                most -= 1
+                self._forget_tombstone(key)
+        for key in waiting:
+            self.tombstones[key] = self.tombstones.pop(key)
+
+    def _forget_tombstone(self, key: str) -> None:
+        stamp = self.tombstones.pop(key)
+        self.passed.pop(key, None)
+        self._shared.live_bytes -= STAMP_OVERHEAD_BYTES + len(key)
+        self.purged = max(self.purged, stamp)
+
+    def _is_queued(self, key: str) -> bool:
+        return any(queue.has(key) for queue in self.queues.values())
 
 
 def _kept_bytes(keys: Collection[str]) -> int:

@@ -63,18 +63,15 @@ class Registry:
         self._refer(name, found)
         return found
 
-    def forget(self, name: str, *, waited_for: bool) -> None:
+    def forget(self, name: str) -> None:
         """Forget a map's part that holds nothing any more.
 
-        Args:
-            name: the map's.
-            waited_for: whether a source may still have a change from before: such a change of any
-                map that is begun again is ambiguous.
+        A source may still have a change from before: such a change of any map that is begun again
+        is ambiguous.
         """
         found = self.maps.pop(name)
-        cleared = found.cleared if waited_for else 0
         # What a part began with is the registry's own mark, or an older one.
-        self.forgotten = max(self.forgotten, found.purged, cleared)
+        self.forgotten = max(self.forgotten, found.purged, found.cleared)
         found.close()
 
     def _new(self, name: str) -> MapWan:

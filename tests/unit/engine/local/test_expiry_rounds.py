@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Entry, Eviction, EvictionPolicy, MapSettings, Reason, Refused
+from grid_member.engine.local import purge_rounds
 from grid_member.engine.local.expiry_rounds import ExpiryRounds
+from grid_member.engine.local.purge_rounds import LOOKS
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.maps import EXPIRY_SLACK
 from grid_member.engine.state.operations import (
@@ -26,6 +29,9 @@ from grid_member.engine.wan.agreement import Agreement, MapReference, MergePolic
 from grid_member.engine.wan.stamps import last_stamp
 from tests.unit.engine.cluster.proposals import OTHER, Proposals
 from tests.unit.engine.images import through_a_snapshot
+
+if TYPE_CHECKING:
+    import pytest
 
 MEMBER = b"M" * 16
 ENTRY = (b"v", "t")
@@ -212,19 +218,47 @@ async def test_a_log_that_refuses_all_is_asked_to_remove_nothing() -> None:
     assert [type(operation) for operation in record.operations] == [MapTouch, MapExpire]
 
 
-async def test_old_tombstones_are_looked_for_once_a_minute() -> None:
+def with_tombstones(**counts: int) -> Proposals:
+    """Return a shard with so many tombstones in maps."""
     proposals = Proposals()
     reference = MapReference(
         "r", MergePolicy.LATEST_UPDATE, republishing=True, include=(), exclude=()
     )
-    agreed = Agreement(1, b"c" * 16, (("m", reference),), (), 600_000, 1000, 60_000)
-    operations: list[Operation] = [WanAgree(agreed), MapRemove("m", "a")]
-    for number, operation in enumerate(operations, 1):
-        proposals.come_back(Record(OTHER, 1, number, (operation,)))
+    agreed = Agreement(1, b"c" * 16, (("*", reference),), (), 600_000, 100_000, 60_000)
+    removals = (MapRemove(name, str(n)) for name, count in counts.items() for n in range(count))
+    proposals.come_back(Record(OTHER, 1, 1, (WanAgree(agreed),)))
+    proposals.come_back(Record(OTHER, 1, 2, tuple(removals)))
+    return proposals
+
+
+async def test_old_tombstones_are_looked_for_once_a_minute() -> None:
+    proposals = with_tombstones(m=1)
     then_ms = proposals.shard.state.timestamp_ms + 600_000
     rounds = ExpiryRounds([proposals.shard], lambda _: then_ms, asyncio.get_running_loop())
     for _ in range(2):
         rounds._look_once()
     await asyncio.sleep(0)
     (record,) = proposals.log.on_their_way
-    assert record.operations == (WanPurge("m", last_stamp(then_ms - 600_000), waited_for=True),)
+    assert record.operations == (WanPurge("m", last_stamp(then_ms - 600_000), LOOKS),)
+
+
+async def test_old_tombstones_go_in_slices_however_many_maps_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One look and one record meet a number of them; the round ends when none is left."""
+    monkeypatch.setattr(purge_rounds, "LOOKS", 100)
+    proposals = with_tombstones(large=950, a=40, b=40, c=40)
+    shard, log = proposals.shard, proposals.log
+    then_ms = shard.state.timestamp_ms + 600_000
+    rounds = ExpiryRounds([shard], lambda _: then_ms, asyncio.get_running_loop())
+    maps, looks = shard.state.wan.maps, 0
+    while rounds._look_once():
+        await asyncio.sleep(0)
+        for record in list(log.on_their_way):
+            purges = [each for each in record.operations if isinstance(each, WanPurge)]
+            assert sum(min(each.most, len(maps[each.name].tombstones)) for each in purges) <= 100
+        proposals.come_back()
+        looks += 1
+        assert looks < 1000
+    assert maps == {}
+    assert looks > 10

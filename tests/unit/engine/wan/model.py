@@ -321,7 +321,7 @@ class Run:
             cluster.apply(member, step, WanMemberState(publisher, member, state))
         elif lot < 0.65 and self.purges:
             through = last_stamp(cluster.now_ms(step) - 10)
-            cluster.apply(member, step, WanPurge(MAP, through, waited_for=True))
+            cluster.apply(member, step, WanPurge(MAP, through, chance.randrange(4)))
 
     def _change(
         self, cluster: Cluster, member: bytes, step: int, change: MapPut | MapRemove | MapClear

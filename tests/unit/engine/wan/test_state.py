@@ -324,10 +324,10 @@ def test_a_clear_of_another_cluster_spares_excluded_keys() -> None:
 def test_a_purged_tombstone_makes_an_older_put_ambiguous() -> None:
     single = Single(agreement())
     single.apply(MapRemove("m", "k"))
-    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    single.apply(WanPurge("m", AHEAD, 0))
     assert single.merge(change("k", 5)) is MergeResult.OLDER  # it waits in the queue
     single.acknowledge_all()
-    single.apply(WanPurge("m", AHEAD, waited_for=True))
+    single.apply(WanPurge("m", AHEAD, 0))
     assert single.merge(change("k", 5)) is MergeResult.AMBIGUOUS
     assert single.state.wan.maps["m"].ambiguous == 1
 
@@ -361,14 +361,14 @@ def test_a_tombstone_is_overdue_after_its_retention_unless_it_waits_in_a_queue()
     single.apply(MapRemove("m", "k"))
     single.apply(MapRemove("m", "l"))
     wan, later_ms = single.state.wan, single.now_ms + 600_000
-    assert wan.overdue(later_ms) == [], "both wait in the queue"
+    assert wan.purge_due("m", later_ms, 9) is None, "both wait in the queue"
     single.acknowledge_all()
-    assert wan.overdue(later_ms - 2) == []
-    assert wan.overdue(later_ms - 1) == [("m", last_stamp(later_ms - 600_001))]
-    ((name, through),) = wan.overdue(later_ms - 1)
-    single.apply(WanPurge(name, through, waited_for=True))
+    assert wan.purge_due("m", later_ms - 2, 9) is None
+    due = wan.purge_due("m", later_ms - 1, 9)
+    assert due == WanPurge("m", last_stamp(later_ms - 600_001), 9)
+    single.apply(due)
     assert list(wan.maps["m"].tombstones) == ["l"]
-    assert Single(None).state.wan.overdue(later_ms) == []
+    assert Single(None).state.wan.purge_due("m", later_ms, 9) is None
 
 
 def test_a_map_of_which_other_clusters_send_changes_needs_no_reference() -> None:

@@ -131,7 +131,7 @@ def ambiguous(pair: Pair) -> None:
 
 def purge(pair: Pair) -> None:
     through = pair.source.state.wan.clock
-    pair.source.apply(WanPurge(MAP, through, waited_for=True))
+    pair.source.apply(WanPurge(MAP, through, 0))
     assert not pair.source.state.wan.maps[MAP].tombstones
 
 
