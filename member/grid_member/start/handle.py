@@ -39,7 +39,8 @@ HURRY_GRACE_S: Final = 0.05
 DISK_GRACE_S: Final = 15.0
 """How long a graceful stop waits for the disk before it hurries.
 
-Together with the other two graces it stays well below the 60 s that Kubernetes gives a pod.
+Together with the other graces, and with the wait for WAN queues in memory, it stays below the 60 s
+that Kubernetes gives a pod.
 """
 BACKUP_GRACE_S: Final = 5.0
 """How long of that it waits for a backup that it interrupts: the volume of that may be stuck."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from grid_member.config.names import find
 from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.wan import WanSide
 from grid_member.security.tls import TlsError, keep_fresh
 from grid_member.security.tls_client import ClientTls
-from grid_member.telemetry.logs import event
 from grid_member.wan.agreement.definitions import credentials_problem, with_credentials
 from grid_member.wan.agreement.part import WanReplication
 from grid_member.wan.client import ClientSettings, HttpTransport
+from grid_member.wan.draining import drain
 from grid_member.wan.figures import WanFigures
 from grid_member.wan.hello import Began, Hello
 from grid_member.wan.pacing import Pacer
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
     from grid_member.engine.local.engine import LocalEngine
     from grid_member.engine.wan.agreement import AgreedPublisher, Agreement, PublisherName
     from grid_member.start.wan_several import SeveralWan
-
-DRAIN_S: Final = 5.0
-"""How long a stop waits at most for changes that exist in memory only."""
-SHRINKING_S: Final = 1.0
-"""How long it waits while no queue becomes shorter."""
-LOOK_S: Final = 0.02
-_log: Final = logging.getLogger("grid.wan")
 
 
 class MemberWan:
@@ -109,19 +101,15 @@ class MemberWan:
         self._refreshing = asyncio.create_task(fresh)
 
     async def drain(self) -> None:
-        """Wait a while for queues that would be lost, as long as they become shorter."""
+        """Wait a while for queues that would be lost, as long as their targets take changes."""
         if self._several is not None and not self._several.is_last:
             return
-        left = self._side.queued_in_memory()
-        deadline_s = time.monotonic() + DRAIN_S
-        looked_s = time.monotonic()
-        while left and time.monotonic() < min(deadline_s, looked_s + SHRINKING_S):
-            await asyncio.sleep(LOOK_S)
-            now = self._side.queued_in_memory()
-            if now < left:
-                left, looked_s = now, time.monotonic()
-        if left:
-            event(_log, logging.WARNING, "stopping with changes that were not sent", keys=left)
+        publishers = self.figures.publishers
+        await drain(
+            self._side.queued_in_memory,
+            lambda: any(each.under_way for each in publishers.values()),
+            time.monotonic,
+        )
 
     async def stop(self) -> None:
         """Send no more."""

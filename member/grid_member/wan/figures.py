@@ -36,6 +36,8 @@ class PublisherFigures:
     """Why a name of the target's endpoints has no address; the target may answer nevertheless."""
     size_problem: str = ""
     """Why batches are smaller than they could be."""
+    under_way: int = 0
+    """Batches that the target has to answer, and rests after which it is asked again."""
     sent_changes: int = 0
     sent_bytes: int = 0
     """Of batches as they travelled."""

@@ -12,6 +12,7 @@ queues are places alone: sent twice, a change changes nothing.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,7 @@ from grid_member.wan.protocol import (
 from grid_member.wan.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from grid_member.engine.wan.agreement import PublisherName
     from grid_member.engine.wan.changes import Change, QueuedChange
@@ -169,11 +170,23 @@ class Sender:
     async def _rest(self) -> None:
         problem, self._problem = self._problem, None
         if isinstance(problem, OverloadedError):
-            await asyncio.sleep(problem.retry_after_s)
+            with self._at_work():
+                await asyncio.sleep(problem.retry_after_s)
             return
         self._failures += 1
         rest_s = FIRST_REST_S * 2.0 ** min(self._failures - 1, _MAX_EXPONENT)
-        await asyncio.sleep(min(MAX_REST_S, rest_s))
+        # After the first failure another address may answer: a stop waits for that.
+        with self._at_work() if self._failures == 1 else nullcontext():
+            await asyncio.sleep(min(MAX_REST_S, rest_s))
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Show that this sender has something under way."""
+        self._figures.under_way += 1
+        try:
+            yield
+        finally:
+            self._figures.under_way -= 1
 
     async def _end(self) -> None:
         await end_tasks(*self._flights, self._acknowledging)
@@ -336,8 +349,12 @@ class Sender:
 
     async def _fly(self, outgoing: _Outgoing) -> None:
         """Carry one batch there, and note what became of it."""
-        batch, sealed = await self._seal(outgoing)
-        del outgoing  # the answer may take minutes
+        with self._at_work():
+            batch, sealed = await self._seal(outgoing)
+            del outgoing  # the answer may take minutes
+            await self._carry(batch, sealed)
+
+    async def _carry(self, batch: bytes, sealed: _Sealed) -> None:
         began_s, full = self._clock(), len(self._flights) >= self._window.size
         try:
             answer = await self._link.send(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -296,6 +297,24 @@ async def test_a_stop_in_memory_sends_what_it_can(pair: tuple[Site, Site]) -> No
         tokyo.engine.map_put("orders", f"key-{number}", b"x", None, lambda _: None)
     await tokyo.stop()
     assert await london.get("orders", "key-2999") == b"x"
+
+
+async def test_a_stop_in_memory_waits_for_a_target_that_is_slow(pair: tuple[Site, Site]) -> None:
+    tokyo, london = pair
+    tokyo.publisher = {"max-concurrent-invocations": 1, "batch-size": 100}
+    await start_both(tokyo, london)
+    take = london.wan.receiver.take
+
+    async def slow(body: bytes) -> bytes:
+        await asyncio.sleep(1.2)
+        answer: bytes = await take(body)
+        return answer
+
+    london.wan.receiver.take = slow
+    for number in range(150):
+        tokyo.engine.map_put("orders", f"key-{number}", b"x", None, lambda _: None)
+    await tokyo.stop()
+    assert await london.get("orders", "key-149") == b"x"
 
 
 async def test_a_stop_tells_what_was_not_sent(
