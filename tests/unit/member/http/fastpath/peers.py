@@ -77,7 +77,7 @@ class PeerReader(asyncio.StreamReader):
 
     transport: asyncio.BaseTransport
 
-    def set_exception(self, exc: BaseException) -> None:
+    def set_exception(self, exc: Exception) -> None:
         if not isinstance(exc, ConnectionError):
             super().set_exception(exc)
             return
