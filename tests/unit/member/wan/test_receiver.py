@@ -33,6 +33,7 @@ from grid_member.wan.receiver import (
 )
 from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
 from tests.unit.member.wan.test_sharing import FakeStore
+from tests.unit.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,12 +87,10 @@ def receiver(
 
 
 async def turn_until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until a condition holds."""
-    for _ in range(100_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came true")
+    """Let the loop turn until a condition holds, and look at each turn."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - each turn counts
+            await asyncio.sleep(0)
 
 
 async def test_it_answers_when_all_is_committed() -> None:
