@@ -3,7 +3,8 @@
 One run is a short story by chance: clients put, remove and clear, clocks are skewed and jump,
 entries expire, queues are full, members are paused and stopped, states restart from a snapshot at
 any record. It ends amid flights; then the wire becomes reliable until nothing waits. What all
-clusters hold then must be the winner among all changes, whichever cluster made them.
+clusters hold then must be the winner among all changes, whichever cluster made them, and what
+arrives once more must change nothing.
 
 The runs are short, since later writes hide faults.
 """
@@ -36,12 +37,12 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.engine.wan.changes import Change, ChangeKind
+from grid_member.engine.wan.changes import Change, ChangeKind, MergeResult
 from grid_member.engine.wan.stamps import COUNTER_BITS, EPOCH_MS, last_stamp
 from tests.unit.engine.wan.agreements import MAP, MEMBERS, agreement, publisher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 STEPS: Final = 80
 KEYS: Final = ("k", "l", "m", "n")
@@ -49,6 +50,10 @@ BEGIN_MS: Final = EPOCH_MS + 1_000_000
 TTL_MS: Final = 30
 FLIGHTS: Final = 3
 """Batches of a queue under way at a time."""
+FAR_MS: Final = 100_000
+"""A clock that is so far ahead is wrong: no other cluster takes its changes before their time."""
+REPEATED: Final = 8
+"""Batches that arrive once more when all is quiet."""
 ROUNDS: Final = 60
 """Exchanges after which a run that is not quiet never will be."""
 UNLIMITED: Final = 1 << 30
@@ -63,6 +68,7 @@ class Topology(NamedTuple):
     republishing: bool
     writers: str = ""
     """The clusters whose clients write; empty means all."""
+    policy: MergePolicy = MergePolicy.LATEST_UPDATE
 
 
 def _both_ways(*paths: str) -> tuple[Path, ...]:
@@ -76,6 +82,13 @@ TOPOLOGIES: Final = {
     "ring": Topology("ABC", (("A", "B"), ("B", "C"), ("C", "A")), republishing=True),
     "fan": Topology("ABC", (("A", "B"), ("A", "C")), republishing=True, writers="A"),
     "chain": Topology("ABC", _both_ways("AB", "BC"), republishing=True),
+    "loop": Topology(
+        "ABC",
+        (("A", "B"), ("B", "C"), ("C", "A")),
+        republishing=True,
+        writers="A",
+        policy=MergePolicy.PASS_THROUGH,
+    ),
 }
 
 
@@ -94,6 +107,7 @@ class Cluster:
         self.agreement = agreement(
             tuple(publisher(target, capacity, when_full) for target in targets),
             cluster_id=self.cluster_id,
+            policy=topology.policy,
             republishing=topology.republishing,
             max_tombstones=UNLIMITED,
         )
@@ -168,10 +182,15 @@ class Link:
     """Whether it acknowledges a place only as far as all before it are."""
     runs_compares = True
     """Whether it compares maps whose queue was full."""
+    looks_at_passed = True
+    """Whether it leaves out what the target has made or sent on itself."""
+    waits_for_commit = True
+    """Whether the target answers only when it has stored a batch."""
 
-    def __init__(self, source: Cluster, target: Cluster) -> None:
+    def __init__(self, source: Cluster, target: Cluster, policy: MergePolicy) -> None:
         self.source = source
         self.target = target
+        self.policy = policy
         self.publisher = PublisherName("r", target.name)
         self.flights: dict[bytes, list[Flight]] = {member: [] for member in MEMBERS}
         self.arrived: set[int] = set()
@@ -207,9 +226,9 @@ class Link:
 
     def _batch(self, changes: list[Change]) -> bytes:
         merges = tuple(
-            WanMerge(change, MergePolicy.LATEST_UPDATE, None)
+            WanMerge(change, self.policy, None)
             for change in changes
-            if self.target.cluster_id not in change.passed
+            if not (self.looks_at_passed and self.target.cluster_id in change.passed)
         )
         return self.target.written(MEMBERS[self.number % 2], merges)
 
@@ -253,12 +272,15 @@ class Run:
         self.topology = topology
         self.clusters = {name: Cluster(name, topology, self.chance) for name in topology.names}
         self.links = {
-            edge: Link(self.clusters[edge[0]], self.clusters[edge[1]]) for edge in topology.edges
+            edge: Link(self.clusters[edge[0]], self.clusters[edge[1]], topology.policy)
+            for edge in topology.edges
         }
         self.purges = purges
         self.busy = self.chance.choice([0.15, 1.0, 1.0])
         """How often anything happens: what is written seldom shows what old entries become."""
         self.wire: list[tuple[Path, int, bytes]] = []
+        self.sent: list[tuple[Path, bytes]] = []
+        self.problems: list[str] = []
         self.down: dict[Path, int] = {}
         self.history: list[Change] = []
 
@@ -275,8 +297,12 @@ class Run:
             self._deliver_one(step)
             for cluster in self.clusters.values():
                 cluster.expire(step)
-        quiet = self._quiesce(STEPS + 200)
-        return ["not quiet"] * (not quiet) + self._differences()
+        end = STEPS + 200 + FAR_MS
+        quiet = self._quiesce(end)
+        self.problems += ["not quiet"] * (not quiet) + self._differences()
+        if not self.purges:
+            self._repeat(end)
+        return self.problems
 
     @property
     def ambiguous(self) -> int:
@@ -298,11 +324,14 @@ class Run:
 
     def _write(self, step: int) -> None:
         """Let a client of one cluster change something, or befall the cluster something."""
-        chance = self.chance
-        cluster = self.clusters[chance.choice(self.topology.writers or self.topology.names)]
+        chance, names = self.chance, self.topology.names
         member, key, lot = chance.choice(MEMBERS), chance.choice(KEYS), chance.random()
-        if chance.random() > self.busy and lot < 0.52:
+        is_client = lot < 0.52
+        if is_client and chance.random() > self.busy:
             return
+        cluster = self.clusters[
+            chance.choice((self.topology.writers if is_client else "") or names)
+        ]
         if lot < 0.35:
             value = b"%d" % chance.randrange(1000)
             ttl_ms = chance.choice([0, 0, 0, TTL_MS])
@@ -315,6 +344,8 @@ class Run:
             cluster.restart()
         elif lot < 0.57:
             cluster.skew_ms += chance.randrange(-60, 60)
+        elif lot < 0.5705:
+            cluster.skew_ms = FAR_MS
         elif lot < 0.6 and cluster.agreement.publishers:
             publisher = chance.choice(cluster.agreement.publishers).name
             state = chance.choice(list(PublisherState))
@@ -356,6 +387,7 @@ class Run:
     def _send(self, edge: Path, step: int, limit: int, *, compares: bool = False) -> None:
         for number, batch in self.links[edge].send(step, limit, compares=compares):
             self.wire.append((edge, number, batch))
+            self.sent.append((edge, batch))
 
     def _deliver_one(self, step: int) -> None:
         """Deliver any batch, or lose it, double it or leave it for later."""
@@ -367,17 +399,41 @@ class Run:
             if chance.random() < 0.5:
                 self.wire.pop(place)
             return
+        if chance.random() < 0.03:
+            self._lose_at_target(place, step)
+            return
         if chance.random() < 0.2:
             self.wire.append(self.wire[place])  # doubled, and late
         self._deliver(place, step, answered=chance.random() < 0.8)
 
+    def _lose_at_target(self, place: int, step: int) -> None:
+        """Let the target die before it has stored a batch."""
+        edge, number, _ = self.wire.pop(place)
+        if not self.links[edge].waits_for_commit:
+            self.links[edge].acknowledge(number, step)
+
     def _deliver(self, place: int, step: int, *, answered: bool = True) -> None:
         edge, number, batch = self.wire.pop(place)
-        target = self.clusters[edge[1]]
-        record = codec.decode_record(batch)
-        outcomes = target.apply(record.member, step, *record.operations)
+        outcomes = self._take(self.clusters[edge[1]], batch, step)
         if answered and not any(isinstance(outcome, Refused) for outcome in outcomes):
             self.links[edge].acknowledge(number, step)
+
+    def _take(self, target: Cluster, batch: bytes, step: int) -> list[Outcome]:
+        """Let a cluster merge a batch, which must not turn its clock too far."""
+        record = codec.decode_record(batch)
+        latest_ms = target.now_ms(step) + target.agreement.max_clock_ahead_ms
+        limit = max(target.state.wan.clock, last_stamp(latest_ms))
+        outcomes = target.apply(record.member, step, *record.operations)
+        if target.state.wan.clock > limit:
+            self.problems.append(f"{target.name} has taken a change from too far ahead")
+        return outcomes
+
+    def _repeat(self, step: int) -> None:
+        """Let some batches arrive once more, which must change nothing."""
+        for edge, batch in self.chance.sample(self.sent, min(REPEATED, len(self.sent))):
+            outcomes = self._take(self.clusters[edge[1]], batch, step)
+            if MergeResult.TAKEN in outcomes:
+                self.problems.append(f"{edge[1]} takes a batch of {edge[0]} twice")
 
     def _quiesce(self, step: int) -> bool:
         """Let everything arrive; tell whether nothing waits at last.
@@ -440,7 +496,7 @@ def _order(change: Change) -> tuple[int, int, bytes]:
     return change.stamp, -end, change.value
 
 
-def problems_of(seeds: range, topology: str) -> list[str]:
+def problems_of(seeds: Iterable[int], topology: str) -> list[str]:
     """Return what is wrong in the first run that is not right."""
     for seed in seeds:
         found = Run(seed, TOPOLOGIES[topology]).play()

@@ -141,8 +141,14 @@ def acknowledged_beyond_a_gap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Link, "gap_matters", False)
 
 
+def answered_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledge a batch that the target has not stored yet."""
+    patch.setattr(Link, "waits_for_commit", False)
+
+
 def passed_clusters_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Merge a change that has passed this cluster."""
+    """Send and merge a change that has passed this cluster."""
+    patch.setattr(Link, "looks_at_passed", False)
 
     def merge(
         wan: Wan, operation: WanMerge, member: bytes, place: int, now_ms: int
@@ -235,6 +241,7 @@ def limits_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 BY_MODEL: Final[tuple[Patch, ...]] = (
+    equal_stamps_count,
     ties_go_by_arrival,
     the_latest_end_counts,
     a_missing_key_leaves_no_tombstone,
@@ -243,10 +250,13 @@ BY_MODEL: Final[tuple[Patch, ...]] = (
     expiry_leaves_no_tombstone,
     tombstones_go_when_acknowledged,
     acknowledged_regardless_of_the_place,
+    answered_before_the_commit,
     acknowledged_beyond_a_gap,
+    passed_clusters_are_ignored,
     a_clear_is_many_removals,
     a_compare_never_runs,
     a_full_queue_drops,
+    skew_is_unchecked,
 )
 """What the seeded runs catch."""
 SNAPSHOTS: Final[dict[str, Patch]] = {

@@ -35,7 +35,8 @@ class Mesh:
             agreed = agreement(targets, cluster_id=cluster.cluster_id, republishing=False)
             cluster.apply(MEMBER, 0, WanAgree(agreed))
         self.links = {
-            edge: Link(self.clusters[edge[0]], self.clusters[edge[1]]) for edge in MESH.edges
+            edge: Link(self.clusters[edge[0]], self.clusters[edge[1]], MESH.policy)
+            for edge in MESH.edges
         }
 
     def carry(self, step: int, source: str, target: str, *, compares: bool = False) -> None:
