@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.engine.wan.agreement import PublisherName
-from grid_member.security.audit import LOGGER
+from grid_member.http.server.wan_service import WanService
+from grid_member.security.audit import LOGGER, endpoint
+from grid_member.security.credentials import NOT_ASKED
 from grid_member.telemetry.logs import JsonLines
 from grid_member.wan.answers import MapAnswer
 from grid_member.wan.comparison.messages import (
@@ -31,6 +33,8 @@ from tests.unit.member.wire import Reply, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from grid_member.security.credentials import LoginAttempt, LoginVerdict
 
 RIGHT: Final = ("peer", "shown")
 HELLO: Final = Hello((1,), "tokyo", SOURCE, "london", "r", "p", "uuid", "0.2.0", Began.EMPTY)
@@ -99,6 +103,22 @@ async def test_every_path_asks_first(london: Site, path: str) -> None:
         assert (reply.status, reply.body) == (401, b"")
         assert reply.header("WWW-Authenticate") == 'Basic realm="wan", charset="UTF-8"'
     assert await london.get("orders", "ada") is None
+
+
+@pytest.mark.parametrize("path", [HELLO_PATH, CHANGES_PATH, DIGESTS_PATH, KEYS_PATH])
+async def test_a_path_that_does_not_ask_is_caught(
+    london: Site, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: one path lets everybody in."""
+
+    def enter(service: WanService, attempt: LoginAttempt) -> LoginVerdict:
+        asks = attempt.endpoint != endpoint("POST", path)
+        return original(service, attempt) if asks else NOT_ASKED
+
+    original = WanService._enter
+    monkeypatch.setattr(WanService, "_enter", enter)
+    with pytest.raises(AssertionError):
+        await test_every_path_asks_first(london, path)
 
 
 @pytest.mark.parametrize(

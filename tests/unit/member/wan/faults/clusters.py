@@ -160,6 +160,8 @@ class Cluster:
         self.transport: replication.CloseableTransport
         self.figures = WanFigures()
         self.running: Running | None = None
+        self.silent_since_s: float | None = None
+        """Since when its publisher may send nothing of what it has; None while it may."""
 
     def now_ms(self) -> int:
         return BEGIN_MS + int(asyncio.get_running_loop().time() * 1000) + self.skew_ms
@@ -211,7 +213,10 @@ class Cluster:
 
     async def set_state(self, state: PublisherState) -> None:
         assert self.running is not None
+        self.silent_since_s = None
         await propose(self.running.shard, WanMemberState(NAME, _MEMBER.bytes, state))
+        if state is not PublisherState.REPLICATING:
+            self.silent_since_s = asyncio.get_running_loop().time()
 
     def known(self, name: str, key: str) -> Known:
         """Return what the cluster knows of a key."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.wan.client import UNKNOWN_USER
 from grid_member.wan.hello import HelloError, read_hello, write_welcome
-from grid_member.wan.link import HELLO_PATH
+from grid_member.wan.link import CHANGES_PATH, HELLO_PATH
 from grid_member.wan.ports import (
     BusyError,
     ConflictError,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.unit.member.wan.faults.clusters import Cluster
 
 ANSWER_S: Final = 2.0
+READ_S: Final = 0.2
+"""How long a batch may be on its way from its queue to the line."""
 LATEST_AGAIN_S: Final = 15.0
 """A request that is doubled comes again after so long at most."""
 
@@ -57,12 +59,17 @@ class Line:
         self.weather = CALM
         self.is_cut = False
         self.under_way: set[asyncio.Task[bytes]] = set()
+        self.sent_in_silence = 0
+        """Batches of a publisher that was PAUSED or STOPPED."""
         self._source = source
         self._target = target
         self._chance = chance
         source.transport = self
 
     async def post(self, address: Address, path: str, body: bytes, content_type: str) -> bytes:
+        silent_s = self._source.silent_since_s
+        if path == CHANGES_PATH and silent_s is not None:
+            self.sent_in_silence += asyncio.get_running_loop().time() > silent_s + READ_S
         delivery = self._sent(path, body)
         try:
             return await asyncio.wait_for(asyncio.shield(delivery), ANSWER_S)

@@ -6,6 +6,7 @@ import asyncio
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
+from grid_member.engine.local.wan import WanShard
 from grid_member.engine.state import wan as state_wan
 from grid_member.engine.state.wan import Wan
 from grid_member.engine.wan import merging
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from grid_member.engine.wan.agreement import MergePolicy
+    from grid_member.engine.wan.agreement import MergePolicy, PublisherName
     from grid_member.engine.wan.merging import Known
     from grid_member.wan.protocol import Batch
 
@@ -159,6 +160,15 @@ def a_removal_is_forgotten_when_it_has_arrived(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Wan, "acknowledge", acknowledge)
 
 
+def the_queue_of_a_paused_member_is_sent(patch: pytest.MonkeyPatch) -> None:
+    """Send all queues, whatever the state of the member that took the changes in."""
+
+    def sendable(found: WanShard, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
+        return found._shard.state.wan.queue_sizes(publisher)
+
+    patch.setattr(WanShard, "sendable", sendable)
+
+
 PLANTED: Final[dict[str, Patch]] = {
     fault.__name__: fault
     for fault in (
@@ -172,5 +182,6 @@ PLANTED: Final[dict[str, Patch]] = {
         the_older_change_counts,
         the_change_that_comes_last_counts,
         a_removal_is_forgotten_when_it_has_arrived,
+        the_queue_of_a_paused_member_is_sent,
     )
 }

@@ -117,6 +117,8 @@ class Story:
         quiet = await self._is_quiet()
         problems = [] if quiet else ["never quiet"]
         problems += [each for one in self.clusters for each in self.notes.problems(one)]
+        if any(line.sent_in_silence for line in self.lines):
+            problems.append("a publisher has sent though it was PAUSED or STOPPED")
         problems += self._differences()
         for cluster in self.clusters:
             await cluster.stop()

@@ -12,7 +12,7 @@ from grid_member.cluster.values.operations import OperationStage
 from grid_member.engine.state.operations import MapClear, MapPut, WanAgree, WanDropQueue
 from grid_member.wan.jobs import lane as lane_module
 from grid_member.wan.jobs.records import JobKind, ended_job, standing_of
-from grid_member.wan.jobs.runner import LaneJobs
+from grid_member.wan.jobs.runner import LaneJobs, ShareWork
 from grid_member.wan.link import CHANGES_PATH
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS, agreement
 from tests.unit.member.wan.jobs.clusters import (
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Refused
+    from grid_member.wan.jobs.lane import Lane
+    from grid_member.wan.jobs.records import Job, Share
+    from grid_member.wan.jobs.store import JobStore
 
 SYNC, CHECK = JobKind.SYNC, JobKind.CHECK
 ENTRIES: Final = 6000
@@ -124,6 +127,18 @@ def test_another_member_goes_on_where_the_one_before_was_killed(full: bool) -> N
             assert clusters.target.merged < 2 * ENTRIES
 
     play(scene())
+
+
+def test_a_job_that_begins_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the member that goes on forgets what was done."""
+
+    def forget(work: ShareWork, lane: Lane, store: JobStore, job: Job, _: Share | None) -> None:
+        begin(work, lane, store, job, None)
+
+    begin = ShareWork.__init__
+    monkeypatch.setattr(ShareWork, "__init__", forget)
+    with pytest.raises(AssertionError):
+        test_another_member_goes_on_where_the_one_before_was_killed(full=True)
 
 
 def test_two_members_at_once_do_no_harm() -> None:
