@@ -118,15 +118,9 @@ class Cluster:
 
     def apply(self, member: bytes, step: int, *operations: Operation) -> list[Outcome]:
         """Append a record to the log, and apply what can be read of it."""
-        return self.read(self.written(member, operations), step)
-
-    def written(self, member: bytes, operations: tuple[Operation, ...]) -> bytes:
         self.counters[member] += 1
-        return codec.encode_record(Record(member, 1, self.counters[member], operations))
-
-    def read(self, written: bytes, step: int) -> list[Outcome]:
-        state = self.state
-        record = codec.decode_record(written)
+        written = codec.encode_record(Record(member, 1, self.counters[member], operations))
+        state, record = self.state, codec.decode_record(written)
         outcomes = state.apply(state.sequence + 1, self.now_ms(step), record)
         assert outcomes is not None
         return outcomes
@@ -175,6 +169,14 @@ class Flight(NamedTuple):
     """Of its last change."""
 
 
+class Batch(NamedTuple):
+    """What is on the wire; the target writes it as a record and reads that."""
+
+    member: bytes
+    """Of the target, which takes it in."""
+    merges: tuple[WanMerge, ...]
+
+
 class Link:
     """A sender: what is under way from one cluster to another."""
 
@@ -200,7 +202,7 @@ class Link:
         self.jobs: set[int] = set()
         """The batches of all compares: one that was given up may arrive nevertheless."""
 
-    def send(self, step: int, limit: int, *, compares: bool) -> Iterator[tuple[int, bytes]]:
+    def send(self, step: int, limit: int, *, compares: bool) -> Iterator[tuple[int, Batch]]:
         """Yield a batch of each member's queue, or of a compare that begins."""
         wan = self.source.state.wan
         for member in MEMBERS:
@@ -224,13 +226,13 @@ class Link:
             self.source.apply(MEMBERS[0], step, self._compare(self.number, begin=True))
             yield self.number, self._batch(self.source.changes(step))
 
-    def _batch(self, changes: list[Change]) -> bytes:
+    def _batch(self, changes: list[Change]) -> Batch:
         merges = tuple(
             WanMerge(change, self.policy, None)
             for change in changes
             if not (self.looks_at_passed and self.target.cluster_id in change.passed)
         )
-        return self.target.written(MEMBERS[self.number % 2], merges)
+        return Batch(MEMBERS[self.number % 2], merges)
 
     def give_up(self) -> None:
         """Send again what has no answer."""
@@ -278,8 +280,8 @@ class Run:
         self.purges = purges
         self.busy = self.chance.choice([0.15, 1.0, 1.0])
         """How often anything happens: what is written seldom shows what old entries become."""
-        self.wire: list[tuple[Path, int, bytes]] = []
-        self.sent: list[tuple[Path, bytes]] = []
+        self.wire: list[tuple[Path, int, Batch]] = []
+        self.sent: list[tuple[Path, Batch]] = []
         self.problems: list[str] = []
         self.down: dict[Path, int] = {}
         self.history: list[Change] = []
@@ -418,12 +420,11 @@ class Run:
         if answered and not any(isinstance(outcome, Refused) for outcome in outcomes):
             self.links[edge].acknowledge(number, step)
 
-    def _take(self, target: Cluster, batch: bytes, step: int) -> list[Outcome]:
+    def _take(self, target: Cluster, batch: Batch, step: int) -> list[Outcome]:
         """Let a cluster merge a batch, which must not turn its clock too far."""
-        record = codec.decode_record(batch)
         latest_ms = target.now_ms(step) + target.agreement.max_clock_ahead_ms
         limit = max(target.state.wan.clock, last_stamp(latest_ms))
-        outcomes = target.apply(record.member, step, *record.operations)
+        outcomes = target.apply(batch.member, step, *batch.merges)
         if target.state.wan.clock > limit:
             self.problems.append(f"{target.name} has taken a change from too far ahead")
         return outcomes

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.state import codec
 from grid_member.engine.state.operations import MapPut, MapRemove, WanAgree
 from tests.unit.engine.wan.agreements import MAP, MEMBERS, agreement, publisher
 from tests.unit.engine.wan.model import TOPOLOGIES, Cluster, Link
@@ -43,8 +42,7 @@ class Mesh:
         """Let all that one cluster has for another arrive."""
         link = self.links[source, target]
         for number, batch in list(link.send(step, 100, compares=compares)):
-            record = codec.decode_record(batch)
-            self.clusters[target].apply(record.member, step, *record.operations)
+            self.clusters[target].apply(batch.member, step, *batch.merges)
             link.acknowledge(number, step)
 
     def wan(self, name: str) -> MapWan:
