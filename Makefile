@@ -48,7 +48,7 @@ unit: compiled ## Unit and integration tests: real processes and sockets, no Kub
 	$(BIN)/python -m tests.side_by_side unit $(PYTEST_ARGS)
 
 soak: setup ## Let faults and power losses befall three members, nine, and two clusters, each for GRID_SOAK_SECONDS, ten minutes by default
-	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/replicated/faults/test_faults.py tests/unit/engine/lost_memory/test_lost_memory.py tests/unit/engine/wan/test_model.py tests/unit/member/wan/faults tests/unit/member/processes/faults/test_wan_faults.py tests/unit/member/processes/faults/test_processes.py tests/unit/member/processes/faults/test_power_loss.py tests/unit/member/processes/membership/test_nine_members.py tests/unit/member/processes/faults/test_lost_disks_and_a_cut.py $(PYTEST_ARGS)
+	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/replicated/faults/test_faults.py tests/unit/engine/lost_memory/test_lost_memory.py tests/unit/engine/wan/test_model.py tests/unit/member/wan/faults tests/unit/member/processes/faults/test_wan_faults.py tests/unit/member/processes/wan/test_stories.py tests/unit/member/processes/faults/test_processes.py tests/unit/member/processes/faults/test_power_loss.py tests/unit/member/processes/membership/test_nine_members.py tests/unit/member/processes/faults/test_lost_disks_and_a_cut.py $(PYTEST_ARGS)
 
 e2e: setup ## End-to-end tests on a real Kubernetes
 	$(BIN)/python -m tests.e2e.provider check && $(BIN)/python -m tests.side_by_side e2e $(PYTEST_ARGS)

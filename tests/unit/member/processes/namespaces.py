@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _ALONE: Final = "198.18"
 """Begins the addresses: for measurements of networks, so nobody else has them."""
 _TABLE: Final = "inet cut"
+_ENDS: Final = {"input": "saddr", "output": "daddr"}
+BOTH_WAYS: Final = ("input", "output")
+_TC: Final = ("tc", "qdisc")
+_DEVICE: Final = ("dev", "eth0")
 
 
 class Network:
@@ -58,15 +62,25 @@ class Network:
         """Return what to put before a command that is to run there."""
         return (*privilege(), "ip", "netns", "exec", self._name(member))
 
-    def cut(self, member: int) -> None:
-        """Drop every packet between the member and the others."""
+    def cut(self, member: int, ways: tuple[str, ...] = BOTH_WAYS, percent: int = 100) -> None:
+        """Drop packets between the member and the others: every one, or so many of a hundred.
+
+        One way is "input", what comes to the member, or "output", what it sends.
+        """
         run = (*self.inside(member), "nft")
-        others = ", ".join(self.host(other) for other in self._members if other != member)
+        hosts = ", ".join(self.host(other) for other in self._members if other != member)
+        lot = "" if percent == 100 else f"numgen random mod 100 < {percent} "
         _run(*run, f"add table {_TABLE}")
-        for way, end in (("input", "saddr"), ("output", "daddr")):
+        for way in ways:
+            end = _ENDS[way]
             hook = f"{{ type filter hook {way} priority 0; }}"
             _run(*run, f"add chain {_TABLE} {way} {hook}")
-            _run(*run, f"add rule {_TABLE} {way} ip {end} {{ {others} }} drop")
+            _run(*run, f"add rule {_TABLE} {way} ip {end} {{ {hosts} }} {lot}drop")
+
+    def slow(self, member: int, rate: str) -> None:
+        """Let what the member sends leave at this rate, as of `tc`; what waits too long is lost."""
+        limits = ("rate", rate, "burst", "4kb", "latency", "800ms")
+        _run(*self.inside(member), *_TC, "replace", *_DEVICE, "root", "tbf", *limits)
 
     @property
     def near(self) -> str:
@@ -91,6 +105,7 @@ class Network:
     def heal(self, member: int) -> None:
         """Let everything through again."""
         _run(*self.inside(member), "nft", f"delete table {_TABLE}", check=False)
+        _run(*self.inside(member), *_TC, "delete", *_DEVICE, "root", check=False)
 
     def _name(self, member: int) -> str:
         return f"g{self._mark}-{member}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.unit.member.processes.faults.bad_line import BAD, CALM
-from tests.unit.member.processes.faults.two_sites import SiteProcess
+from tests.unit.member.processes.faults.two_sites import LinedSite
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class Story:
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.tokyo = SiteProcess("tokyo", "london", directory, self.chance, durable=True)
-        self.london = SiteProcess("london", "tokyo", directory, self.chance, durable=False)
+        self.tokyo = LinedSite("tokyo", "london", directory, self.chance, durable=True)
+        self.london = LinedSite("london", "tokyo", directory, self.chance, durable=False)
         self.sites = self.tokyo, self.london
         self.written: dict[tuple[str, str], Written] = defaultdict(Written)
         self.again: dict[str, set[str]] = {site.name: set() for site in self.sites}
@@ -92,7 +92,7 @@ class Story:
 
     # Clients
 
-    async def _write_on(self, site: SiteProcess, client: int) -> None:
+    async def _write_on(self, site: LinedSite, client: int) -> None:
         peer = {"tokyo": "london", "london": "tokyo"}[site.name]
         keys = [key for key in KEYS[client::CLIENTS] if not key.startswith(peer)]
         again = self.again[site.name]
@@ -105,7 +105,7 @@ class Story:
                 continue
             await self._write(site, self.chance.choice(urgent or keys))
 
-    async def _write(self, site: SiteProcess, key: str) -> None:
+    async def _write(self, site: LinedSite, key: str) -> None:
         self.number += 1
         value = f"{site.name} {self.number}" if self.chance.random() < 0.7 else None
         written = self.written[site.name, key]
@@ -133,7 +133,7 @@ class Story:
             await asyncio.sleep(self.chance.uniform(0.1, 2.0))
             await bad_day()
 
-    async def _bad_weather(self, site: SiteProcess) -> None:
+    async def _bad_weather(self, site: LinedSite) -> None:
         line = site.line
         line.weather = self.chance.choice(BAD)
         if self.chance.random() < 0.3:
@@ -141,7 +141,7 @@ class Story:
         await asyncio.sleep(self.chance.uniform(0.1, 1.0))
         line.weather, line.is_cut = CALM, False
 
-    async def _change_state(self, site: SiteProcess) -> None:
+    async def _change_state(self, site: LinedSite) -> None:
         if stops := self.chance.random() < 0.4:
             self.stopped.add(site.name)
         await site.tell("stopPublisher" if stops else "pausePublisher")
@@ -149,7 +149,7 @@ class Story:
         await site.tell("resumePublisher")
         self.stopped.discard(site.name)
 
-    async def _change_clock(self, site: SiteProcess) -> None:
+    async def _change_clock(self, site: LinedSite) -> None:
         site.set_clock(self.chance.choice(AHEAD_S))
         await asyncio.sleep(self.chance.uniform(0.1, 1.0))
         site.set_clock(0)
