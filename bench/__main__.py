@@ -36,9 +36,9 @@ from bench.parts import (
     shapes,
     start,
     timer_slack,
-    wan,
     workers,
 )
+from bench.parts.wan import clients, flow, latency, memory, quiet, several, sync
 from bench.processes import ROOT, BenchError, raise_open_files
 from bench.results import Page, figure_table, page, short
 from grid_member.compiled import NotCompiledError
@@ -68,8 +68,18 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "cluster-start": cluster_start.forming,
     "cluster-million": cluster_start.million,
     "replaced": replaced.measured,
-    "wan": wan.measured,
+    "wan-clients": clients.measured,
+    "wan-disk": clients.disk,
+    "wan-members": several.measured,
+    "wan-latency": latency.measured,
+    "wan-flow": flow.measured,
+    "wan-members-flow": several.flow,
+    "wan-sync": sync.measured,
+    "wan-memory": memory.measured,
+    "wan-quiet": quiet.measured,
 }
+GROUPS: Final = {"wan": tuple(name for name in PARTS if name.startswith("wan-"))}
+"""Names that stand for several parts."""
 _SPARE_FILES: Final = 1000
 """Of the open files of this process, for all but the connections of a crowd."""
 
@@ -117,7 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", type=part_names, help=f"of {','.join(PARTS)}")
+    names = ",".join((*PARTS, *GROUPS))
+    parser.add_argument("--only", type=part_names, help=f"of {names}")
     parser.add_argument("--seconds", type=int, default=3, help="of each run of the load generator")
     parser.add_argument("--rounds", type=int, default=3, help="each figure is their median")
     parser.add_argument("--data-directory", type=Path, help="on the disk to measure")
@@ -130,8 +141,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def part_names(text: str) -> list[str]:
-    """Read the parts to measure, separated by commas."""
-    names = text.split(",")
+    """Read the parts to measure, separated by commas; a group stands for all of its parts."""
+    names = [name for word in text.split(",") for name in GROUPS.get(word, (word,))]
     if unknown := [name for name in names if name not in PARTS]:
         raise argparse.ArgumentTypeError(f"no such part: {', '.join(unknown)}")
     return names

@@ -37,6 +37,15 @@ def fill_map(
     return _send(port, requests, _batch(value_bytes), until)
 
 
+def empty_map(port: int, first: int, count: int) -> int:
+    """Remove entries whose keys are the numbers from the first on; return how many calls it took.
+
+    An entry that is not there is removed as well: a map that is replicated remembers each of them.
+    """
+    template = f"DELETE /grid/rest/maps/{MAP}/%d HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+    return _send(port, (template % key for key in range(first, first + count)), BATCH, None)
+
+
 def fill_queue(port: int, count: int, value_bytes: int) -> int:
     """Offer so many items; return how many were taken."""
     head = f"POST /grid/rest/queues/{QUEUE} HTTP/1.1\r\nHost: bench\r\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import random
 import select
 import socket
@@ -55,12 +56,11 @@ def request(key: int, chance: random.Random) -> bytes:
 
 
 class Pacer:
-    """Connections that share writes out."""
+    """Connections that share writes out, to one member or to several."""
 
-    def __init__(self, port: int, connections: int = CONNECTIONS) -> None:
-        self._sockets = [
-            socket.create_connection((HOST, port), PATIENCE_S) for _ in range(connections)
-        ]
+    def __init__(self, *ports: int) -> None:
+        turns = itertools.islice(itertools.cycle(ports), CONNECTIONS)
+        self._sockets = [socket.create_connection((HOST, port), PATIENCE_S) for port in turns]
         self._rests = dict.fromkeys(self._sockets, b"")
         self.next_key = 0
 
@@ -122,9 +122,9 @@ class Pacer:
 
 
 @contextlib.contextmanager
-def pacing(port: int) -> Iterator[Pacer]:
-    """Open connections to a member, and close them."""
-    pacer = Pacer(port)
+def pacing(*ports: int) -> Iterator[Pacer]:
+    """Open connections to members, and close them."""
+    pacer = Pacer(*ports)
     try:
         yield pacer
     finally:

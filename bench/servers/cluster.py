@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.processes import HOST, BenchError, Server, answers, children, free_port, running
-from bench.servers.members import get_request, member_command
+from bench.servers.members import Tree, get_request, joined, member_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench.processes import Running
 
@@ -25,20 +25,6 @@ _READY: Final = b"GET /grid/health/ready HTTP/1.1\r\nHost: bench\r\n\r\n"
 _SAFE: Final = b"GET /grid/health/cluster-safe HTTP/1.1\r\nHost: bench\r\n\r\n"
 _PATIENCE_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.02
-_CONFIG: Final = """
-grid:
-  instance-name: m{number}
-  network:
-    port: {{port: {port}, auto-increment: false}}
-    public-address: {host}
-    interfaces: {{enabled: true, interfaces: [{host}]}}
-    cluster: {{port: {{port: {members_port}}}}}
-    rest-api: {{enabled: true, endpoint-groups: {{DATA: {{enabled: true}}}}}}
-    join: {{tcp-ip: {{enabled: true, member-list: [{members}]}}}}
-  map: {{default: {{}}}}
-  queue: {{default: {{}}}}
-  persistence: {persistence}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +45,48 @@ class ClusterMember:
 class Places:
     """Files and ports of members that know each other."""
 
-    def __init__(self, directory: Path, *, durable: bool) -> None:
+    def __init__(self, directory: Path, *, durable: bool, settings: Sequence[Tree] = ()) -> None:
         self.ports = [free_port() for _ in range(2 * SIZE)][:SIZE]
         own = [free_port() for _ in range(SIZE)]
         self.files = []
-        for number, (port, members_port) in enumerate(zip(self.ports, own, strict=True)):
+        for number, more in enumerate(settings or [{}] * SIZE):
+            tree = joined(_configuration(number, self.ports[number], own), more)
             base_dir = {"base-dir": str(directory / f"m{number}")} if durable else {}
-            text = _CONFIG.format(
-                number=number,
-                port=port,
-                host=HOST,
-                members_port=members_port,
-                members=", ".join(f'"{HOST}:{each}"' for each in own),
-                persistence=json.dumps({"enabled": durable, **base_dir}),
-            )
+            tree["persistence"] = {"enabled": durable, **base_dir}
             file = directory / f"m{number}.yaml"
-            file.write_text(text, encoding="utf-8")
+            file.write_text(json.dumps({"grid": tree}), encoding="utf-8")
             self.files.append(file)
+
+
+def _configuration(number: int, port: int, of_members: Sequence[int]) -> Tree:
+    members = [f"{HOST}:{each}" for each in of_members]
+    return {
+        "instance-name": f"m{number}",
+        "network": {
+            "port": {"port": port, "auto-increment": False},
+            "public-address": HOST,
+            "interfaces": {"enabled": True, "interfaces": [HOST]},
+            "cluster": {"port": {"port": of_members[number]}},
+            "rest-api": {"enabled": True, "endpoint-groups": {"DATA": {"enabled": True}}},
+            "join": {"tcp-ip": {"enabled": True, "member-list": members}},
+        },
+        "map": {"default": {}},
+        "queue": {"default": {}},
+    }
 
 
 class Members:
     """Processes that can be ended and started one by one; they end with the block."""
 
-    def __init__(self, directory: Path, *, durable: bool, module: str = "grid_member") -> None:
-        self._places = Places(directory, durable=durable)
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durable: bool,
+        module: str = "grid_member",
+        settings: Sequence[Tree] = (),
+    ) -> None:
+        self._places = Places(directory, durable=durable, settings=settings)
         self._module = module
         self._processes: dict[int, Running] = {}
         self._ends: dict[int, contextlib.ExitStack] = {}
@@ -148,15 +152,20 @@ class Members:
 
 @contextlib.contextmanager
 def three_members(
-    data_directory: Path | None = None, module: str = "grid_member"
+    data_directory: Path | None = None,
+    module: str = "grid_member",
+    settings: Sequence[Tree] = (),
 ) -> Iterator[Members]:
     """Run members until the end of the block; they persist what they have below a directory.
 
-    They are what the module is when it is run; it takes the arguments of `grid-member`.
+    They are what the module is when it is run; it takes the arguments of `grid-member`. Each member
+    has settings of its own beside those that all three have.
     """
     with (
         tempfile.TemporaryDirectory(dir=data_directory) as directory,
-        Members(Path(directory), durable=data_directory is not None, module=module) as members,
+        Members(
+            Path(directory), durable=data_directory is not None, module=module, settings=settings
+        ) as members,
     ):
         members.start(*range(SIZE))
         members.settle()

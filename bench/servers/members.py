@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.processes import Server, answers, ask, free_port, running
 from grid_member.compiled import VARIABLE
@@ -15,6 +15,8 @@ from grid_member.compiled import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+Tree = dict[str, Any]
+"""A configuration, as JSON is read."""
 MAP: Final = "bench"
 QUEUE: Final = "bench"
 # Patience is long, so that a crowd of slow connections stays a crowd for a whole measurement.
@@ -33,6 +35,17 @@ grid:
     head-timeout-seconds: 3600
   persistence: {persistence}
 """
+
+
+def joined(tree: Tree, more: Tree) -> Tree:
+    """Return a configuration with more: elements of both are joined, lists one after the other."""
+    return tree | {key: _both(tree.get(key), value) for key, value in more.items()}
+
+
+def _both(one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return joined(one, other)
+    return one + other if isinstance(one, list) else other
 
 
 def member_command(config: Path, module: str = "grid_member") -> list[str]:

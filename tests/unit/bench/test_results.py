@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import part_names, repeat_command
+from bench.__main__ import PARTS, part_names, repeat_command
 from bench.figures import Figure, Section, Verdict
 from bench.machine import filesystem_in, machine
 from bench.results import Page, figure_table, page, short, verdict_table
@@ -85,6 +85,7 @@ def test_the_command_to_repeat_names_no_directory(given: list[str], command: str
 
 def test_parts_are_chosen_by_name() -> None:
     assert part_names("fast-path,queues") == ["fast-path", "queues"]
+    assert part_names("queues,wan") == ["queues", *(name for name in PARTS if "wan-" in name)]
     with pytest.raises(argparse.ArgumentTypeError, match="no such part: fast-paths"):
         part_names("fast-paths,queues")
 

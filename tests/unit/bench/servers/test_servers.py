@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.load.fill import fill_map, fill_queue
+from bench.load.fill import empty_map, fill_map, fill_queue
 from bench.processes import HOST, BenchError, answer_is_whole, ask, cpu_time, rss_bytes
 from bench.servers.bare import bare
-from bench.servers.members import get_request, member, post_request, queue_size
+from bench.servers.members import get_request, joined, member, post_request, queue_size
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -50,6 +50,8 @@ def test_a_member_is_filled_and_counted() -> None:
         answer = ask(server.port, get_request("1004"))
         assert answer.endswith(b"\r\n\r\n" + b"%022d" % 1004)
         assert ask(server.port, get_request("1005")).startswith(b"HTTP/1.1 204")
+        assert empty_map(server.port, 1000, 5) == 5
+        assert ask(server.port, get_request("1004")).startswith(b"HTTP/1.1 204")
         assert fill_queue(server.port, 700, 22) == 700
         assert queue_size(server.port) == 700
 
@@ -57,6 +59,17 @@ def test_a_member_is_filled_and_counted() -> None:
 def test_filling_stops_in_time() -> None:
     with member() as server:
         assert fill_map(server.port, 0, 1000, 22, until=0.0) == 0
+
+
+def test_a_configuration_is_joined_with_more() -> None:
+    tree = {"map": {"default": {}}, "realms": [1], "name": "a"}
+    more = {"map": {"bench": {"copies": 2}}, "realms": [2], "name": "b", "more": True}
+    assert joined(tree, more) == {
+        "map": {"default": {}, "bench": {"copies": 2}},
+        "realms": [1, 2],
+        "name": "b",
+        "more": True,
+    }
 
 
 @pytest.fixture
