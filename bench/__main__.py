@@ -2,6 +2,7 @@
 
     make bench                                      everything
     make bench ARGS="--only fast-path,queues --seconds 2 --rounds 1"
+    make bench ARGS="--only wan"                    all of WAN replication
 
 A run of parts writes to build/bench-results.md, or where --output says.
 """

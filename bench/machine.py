@@ -34,7 +34,7 @@ def filesystem_in(mounts: str, directory: Path) -> str:
 
 
 def machine() -> list[str]:
-    """Return lines about processor, memory, kernel, Python and what members run.
+    """Return lines about processor, memory, kernel, Python, members, and what else runs.
 
     Raises:
         NotCompiledError: they cannot start as the environment wants them to.
@@ -47,6 +47,7 @@ def machine() -> list[str]:
         f"Kernel: {platform.system()} {platform.release()}",
         f"Python: {platform.python_implementation()} {platform.python_version()}",
         f"Members: {form()}",
+        f"Load before: {os.getloadavg()[0]:.1f} processes on average of a minute",
     ]
 
 

@@ -120,4 +120,5 @@ def test_the_machine_is_described() -> None:
         "Kernel",
         "Python",
         "Members",
+        "Load before",
     ]
