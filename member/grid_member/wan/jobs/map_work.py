@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from grid_member.config.names import find
+from grid_member.engine.io.ending import end_tasks
 from grid_member.engine.wan.agreement import MergePolicy
 from grid_member.engine.wan.digests import HASH_BITS, MAX_BITS, bits_for
 from grid_member.engine.wan.key_filter import KeyFilter
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.agreement import MapReference
     from grid_member.engine.wan.changes import Change
     from grid_member.engine.wan.digests import Digests, Row
+    from grid_member.wan.comparison.messages import DigestsAnswer
     from grid_member.wan.hello import Welcome
     from grid_member.wan.jobs.lane import Lane, Patience
 
@@ -184,22 +186,29 @@ class MapWork:
         return both, theirs_again, {*both} - changed
 
     async def _look(self) -> tuple[Digests, Digests]:
-        """Return own digests and those of the target."""
+        """Return own digests and those of the target; both walk at the same time."""
         self._bits = max(self._bits, bits_for(len(self._map.keys())))
         while True:
-            question = write_digests_question(self._question())
-            answer = _read(read_digests_answer, await self._patience.post(DIGESTS_PATH, question))
-            if answer.code is not MapAnswer.TAKEN:
-                raise MapRefusedError(reason_of(answer.code))
-            needed = bits_for(sum(answer.digests.counts))
-            if answer.digests.bits != self._bits:
-                raise UnreachableError("the target's answer is to another question")
-            if needed <= self._bits + 1 or self._bits == MAX_BITS:
-                break
+            own = asyncio.create_task(self._walk().digests())
+            try:
+                answer = await self._ask_digests()
+                needed = bits_for(sum(answer.digests.counts))
+                if needed <= self._bits + 1 or self._bits == MAX_BITS:
+                    self._marks = Marks(self._map.cleared, self._map.purged, answer.cleared)
+                    return await own, answer.digests
+            finally:
+                await end_tasks(own)
             # The target has many more entries: its buckets would be too large.
             self._bits = needed
-        self._marks = Marks(self._map.cleared, self._map.purged, answer.cleared)
-        return await self._walk().digests(), answer.digests
+
+    async def _ask_digests(self) -> DigestsAnswer:
+        question = write_digests_question(self._question())
+        answer = _read(read_digests_answer, await self._patience.post(DIGESTS_PATH, question))
+        if answer.code is not MapAnswer.TAKEN:
+            raise MapRefusedError(reason_of(answer.code))
+        if answer.digests.bits != self._bits:
+            raise UnreachableError("the target's answer is to another question")
+        return answer
 
     async def _differences(
         self, buckets: Sequence[int], by_bucket: dict[int, list[str]], theirs: Digests

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid_member.engine.local.wan_jobs import JobShard
+from grid_member.engine.local.wan_map import ComparedMap
 from grid_member.engine.state.operations import (
     MapClear,
     MapPut,
@@ -24,11 +29,21 @@ from grid_member.engine.wan.stamps import EPOCH_MS
 from grid_member.wan.jobs.records import Counts, JobKind
 from grid_member.wan.link import CHANGES_PATH, DIGESTS_PATH, KEYS_PATH
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS
-from tests.unit.member.wan.jobs.clusters import FAR, IN_FLIGHT_MS, JOB, Cluster, Pair, pair
+from tests.unit.member.wan.jobs.clusters import (
+    BEGIN_MS,
+    FAR,
+    IN_FLIGHT_MS,
+    JOB,
+    Cluster,
+    Pair,
+    pair,
+)
 from tests.unit.member.wan.virtual_time import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from grid_member.engine.wan.digests import Held
 
 SYNC, CHECK = JobKind.SYNC, JobKind.CHECK
 
@@ -315,6 +330,48 @@ def test_few_differences_of_many_cost_little() -> None:
             few = clusters.line.bytes_to(*paths)
             await clusters.counts(SYNC, full=True)
             assert few < (clusters.line.bytes_to(*paths) - few) * 0.1
+
+    play(scene())
+
+
+class WatchedMap(ComparedMap):
+    """A map that tells when its last key was looked at."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.walked = asyncio.Event()
+
+    def held(self, key: str) -> Held | None:
+        if key == self.keys()[-1]:
+            self.walked.set()
+        return super().held(key)
+
+
+class WatchedShard(JobShard):
+    """A shard with one such map."""
+
+    def watch(self) -> WatchedMap:
+        self.map = WatchedMap(self._shard, MAP, self._clock)
+        return self.map
+
+    def compared(self, name: str) -> ComparedMap:
+        return self.map
+
+
+def test_the_source_looks_at_its_own_entries_before_the_target_has_answered() -> None:
+    async def scene() -> None:
+        async with pair() as clusters:
+            put(clusters.source, *"abcdefgh")
+            shard = WatchedShard(cast("Any", clusters.source), lambda: BEGIN_MS, lambda _: False)
+            clusters.lane = replace(clusters.lane, shard=shard)
+            watched, digests = shard.watch(), clusters.line.receiver.digests
+
+            async def late(data: bytes) -> bytes:
+                await watched.walked.wait()
+                return await digests(data)
+
+            with patch.object(clusters.line.receiver, "digests", late):
+                assert (await clusters.counts(SYNC)).missing == 8
 
     play(scene())
 
