@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 import socket
 import time
 from typing import TYPE_CHECKING, Final
 
+from bench.load.paced import request
 from bench.processes import HOST, BenchError
 from bench.servers.members import MAP, QUEUE
 
@@ -35,6 +37,13 @@ def fill_map(
     template = f"{head}Content-Length: {value_bytes}\r\n\r\n%0{value_bytes}d".encode()
     requests = (template % (key, key) for key in range(first, first + count))
     return _send(port, requests, _batch(value_bytes), until)
+
+
+def fill_varied(port: int, first: int, count: int, seed: int) -> int:
+    """Store entries as `fill_map` does, with values of 22 bytes that deflate badly."""
+    chance = random.Random(seed)
+    requests = (request(key, chance) for key in range(first, first + count))
+    return _send(port, requests, BATCH, None)
 
 
 def empty_map(port: int, first: int, count: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Section, absolute_at_most, at_least, figure
-from bench.load.fill import fill_map
+from bench.load.fill import fill_varied
 from bench.load.loads import MAP_LOADS
 from bench.load.relay import relaying
 from bench.load.wrk import VALUE_BYTES, measure
@@ -33,12 +33,13 @@ CLIENT_BARS: Final = {"POST": 0.6, "GET": 0.8}
 """Of the rate while no synchronisation is under way."""
 _DURING: Final = "during a full synchronisation"
 _MEANING: Final = (
-    f"One member in memory with {ENTRIES:,} entries of {VALUE_BYTES}-byte values and an empty one, "
-    "each on a core of its own; wrk and the relay that counts the bytes of both directions run on "
-    f"either. A full synchronisation sends everything. Then {DIFFERENCES:,} entries get another "
-    "value while the publisher is STOPPED, and a synchronisation that compares sends those. Times "
-    "are from the call until the progress is FINISHED. What clients notice is measured in full "
-    "synchronisations of entries that the target has already."
+    f"One member in memory with {ENTRIES:,} entries of {VALUE_BYTES}-byte values that deflate "
+    "badly, and an empty one, each on a core of its own; wrk and the relay that counts the bytes "
+    "of both directions run on either. A full synchronisation sends everything. Then "
+    f"{DIFFERENCES:,} entries get another value while the publisher is STOPPED, and a "
+    "synchronisation that compares sends those. Times are from the call until the progress is "
+    "FINISHED. What clients notice is measured in full synchronisations of entries that the target "
+    "has already."
 )
 
 
@@ -58,12 +59,12 @@ def measured(options: Options) -> list[Section]:
         publishing = Publishing((relay.port,), state="STOPPED", publishers=(COMPARING, FULL))
         with wan_source(publishing) as source:
             pin(source.servers, target.servers)
-            fill_map(source.ports[0], 0, ENTRIES, VALUE_BYTES)
+            fill_varied(source.ports[0], 0, ENTRIES, seed=1)
             full = _synchronised(source, target, relay, FULL)
-            _check(target, ENTRIES - 1, VALUE_BYTES)
-            fill_map(source.ports[0], 0, DIFFERENCES, VALUE_BYTES + 1)
+            _check(source, target, ENTRIES - 1)
+            fill_varied(source.ports[0], 0, DIFFERENCES, seed=2)
             delta = _synchronised(source, target, relay, COMPARING)
-            _check(target, DIFFERENCES - 1, VALUE_BYTES + 1)
+            _check(source, target, DIFFERENCES - 1)
             same = _synchronised(source, target, relay, COMPARING)
             seen = {name: figure(name, samples) for name, samples in _clients(source, options)}
     time_ratio = delta.seconds / full.seconds
@@ -106,8 +107,17 @@ def _cpu_s(site: WanSite) -> float:
     return used.user_s + used.system_s
 
 
-def _check(target: WanSite, key: int, value_bytes: int) -> None:
-    if not ask(target.ports[0], get_request(str(key))).endswith(b"\n%0*d" % (value_bytes, key)):
+def _check(source: WanSite, target: WanSite, key: int) -> None:
+    """Look whether an entry has arrived.
+
+    Raises:
+        BenchError: it has not.
+    """
+    here, there = (
+        ask(site.ports[0], get_request(str(key))).partition(b"\r\n\r\n")[2]
+        for site in (source, target)
+    )
+    if here != there:
         raise BenchError("the target does not have what the synchronisation sent")
 
 
