@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from dataclasses import dataclass
@@ -58,9 +59,11 @@ class WanSite:
 
     def connected(self) -> bool:
         """Tell whether the target has answered; before the members have agreed it has not."""
-        found = _get(self.ports[0], _STATUS).get("replications") or [{"publishers": []}]
-        publishers = found[0]["publishers"]
-        return bool(publishers) and all(each["connected"] for each in publishers)
+        with contextlib.suppress(BenchError):  # the members do not know yet
+            found = _get(self.ports[0], _STATUS).get("replications") or [{"publishers": []}]
+            publishers = found[0]["publishers"]
+            return bool(publishers) and all(each["connected"] for each in publishers)
+        return False
 
     def queued(self) -> int:
         """Return how many keys wait."""
@@ -137,6 +140,8 @@ class WanSite:
 
 def _get(port: int, path: str) -> dict[str, Any]:
     answer = ask(port, f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise BenchError(f"{path} was refused: {answer.decode(errors='replace')}")
     told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
     return told
 

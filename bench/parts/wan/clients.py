@@ -90,8 +90,9 @@ def beside(
 ) -> list[str]:
     """Say how figures are beside those without WAN replication."""
     return [
-        f"{name}: {of.rate / seen[named(kind)].rate:.2f} x the rate, "
-        f"{of.cpu_us - seen[named(kind)].cpu_us:+.1f} µs of CPU a request, of {NONE}."
+        f"{name}: {of.rate / seen[named(kind)].rate:.2f} x the rate of {NONE}, "
+        f"{seen[named(kind)].cpu_us / of.cpu_us:.2f} x the requests for the same CPU "
+        f"({of.cpu_us - seen[named(kind)].cpu_us:+.1f} µs a request)."
         for kind in kinds
         for who in others
         for name, of in [(named(kind, who), seen.get(named(kind, who)))]
