@@ -58,8 +58,8 @@ from grid_member.engine.state.wan_layout import (
     PASSED,
     PUBLISHER,
     QUEUE_MARKS,
+    RECEIVED,
     STATES,
-    TRUTH,
 )
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ _PARTS: Final[tuple[tuple[int, type[Part], tuple[Field[Any], ...]], ...]] = (
     (0x08, ItemPart, (*_ITEM, NUMBER)),
     (0x10, WanPart, (NUMBER, MAYBE_AGREEMENT, STATES)),
     (0x11, StampPart, (TEXT, TEXT, NUMBER, PASSED)),
-    (0x12, WanMapPart, (TEXT, NUMBER, NUMBER, PASSED, NUMBER, NUMBER, TRUTH, QUEUE_MARKS)),
+    (0x12, WanMapPart, (TEXT, NUMBER, NUMBER, PASSED, NUMBER, NUMBER, RECEIVED, QUEUE_MARKS)),
     (0x13, TombstonePart, (TEXT, TEXT, NUMBER, PASSED)),
     (0x14, QueuedPart, (TEXT, PUBLISHER, BLOB, TEXT, NUMBER)),
     (0x15, ForgottenPart, (NUMBER,)),

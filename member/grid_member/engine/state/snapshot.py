@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, EvictionPolicy
     from grid_member.engine.state.stored import InFlightItem, QueuedItem, StoredEntry
     from grid_member.engine.wan.agreement import Agreement, PublisherName, PublisherState
+    from grid_member.engine.wan.changes import Received
 
 
 TOUCHES_PER_IDLE_TIME: Final = 4
@@ -151,7 +152,7 @@ class WanMapPart(NamedTuple):
     cleared_passed: tuple[bytes, ...]
     purged: int
     ambiguous: int
-    received: bool
+    received: Received
     queues: tuple[QueueMark, ...]
 
 

@@ -385,7 +385,7 @@ class Wan:
         if change.stamp > last_stamp(now_ms + agreement.max_clock_ahead_ms):
             return _AHEAD
         found = registry.of(change.name) or self._begin(change.name, now_ms)
-        found.received = True
+        found.note_received(policy)
         registry.clock = max(registry.clock, change.stamp)
         if change.kind is ChangeKind.CLEAR:
             return self._merge_clear(change, policy, found, member, place)

@@ -25,7 +25,7 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.engine.wan.changes import CLUSTER_ID_BYTES, Change, ChangeKind
+from grid_member.engine.wan.changes import CLUSTER_ID_BYTES, Change, ChangeKind, Received
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,7 @@ _WHEN_FULL: Final = {
     3: WhenQueueFull.THROW_EXCEPTION_ONLY_IF_REPLICATION_ACTIVE,
 }
 _KINDS: Final = {kind.value: kind for kind in ChangeKind}
+_RECEIVED: Final = {received.value: received for received in Received}
 _POLICY_CODES: Final = {policy: U8.pack(code) for code, policy in _POLICIES.items()}
 _STATE_CODES: Final = {state: U8.pack(code) for code, state in _STATES.items()}
 _WHEN_FULL_CODES: Final = {choice: U8.pack(code) for code, choice in _WHEN_FULL.items()}
@@ -84,6 +85,14 @@ def _put_unlimited(number: int, pieces: list[bytes]) -> None:
 def _read_unlimited(reader: Reader) -> int:
     _read_truth(reader)
     return 0
+
+
+def _put_received(received: Received, pieces: list[bytes]) -> None:
+    pieces.append(U8.pack(received))
+
+
+def _read_received(reader: Reader) -> Received:
+    return _of_code(_RECEIVED, reader, "changes of other clusters")
 
 
 def _put_publisher(name: PublisherName, pieces: list[bytes]) -> None:
@@ -270,6 +279,7 @@ def _read_queue_mark(reader: Reader) -> QueueMark:
     return publisher, member, place, reader.u8(), reader.blob()
 
 
+RECEIVED: Final = Field(_put_received, _read_received)
 TRUTH: Final = Field(_put_truth, _read_truth)
 UNLIMITED: Final = Field(_put_unlimited, _read_unlimited)
 """A number that is 0, where a purge once said whether older changes may come: they always may."""

@@ -19,6 +19,16 @@ class ChangeKind(enum.IntEnum):
     CLEAR = 3
 
 
+class Received(enum.IntEnum):
+    """What other clusters ever sent of a map; the numbers stand in snapshots."""
+
+    NOTHING = 0
+    CHANGES = 1
+    OVERRULING = 2
+    """Some by PassThrough, which overrules changes of this cluster's clients and no later change of
+    another cluster: the map remembers which changes are of whom."""
+
+
 class MergeResult(enum.Enum):
     """What became of a change that came from another cluster."""
 

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.wan.agreement import MergePolicy
+from grid_member.engine.wan.changes import Received
 from grid_member.engine.wan.key_filter import KeyFilter
 from grid_member.engine.wan.stamps import STAMP_BITS
 
@@ -69,8 +70,8 @@ class MapWan:
         """The newest stamp of a tombstone that was purged by time or number."""
         self.ambiguous = 0
         """Entries taken that may be older than a removal whose tombstone was purged so."""
-        self.received = False
-        """Whether another cluster ever sent a change of the map."""
+        self.received = Received.NOTHING
+        """What other clusters ever sent of the map."""
         self.stamps: dict[str, int] = {}
         """The stamps of entries, by key; an entry that has none here has the floor."""
         self.tombstones: dict[str, int] = {}
@@ -114,6 +115,11 @@ class MapWan:
         return stamp <= self.purged
 
     # Changes
+
+    def note_received(self, policy: MergePolicy) -> None:
+        """Note that another cluster has sent a change that is to be merged by a policy."""
+        overrules = policy is MergePolicy.PASS_THROUGH
+        self.received = max(self.received, Received.OVERRULING if overrules else Received.CHANGES)
 
     def put(self, key: str, stamp: int, member: bytes, place: int, passed: Passed = ()) -> None:
         """Note that the entry was put.
@@ -280,6 +286,8 @@ class MapWan:
 
     def _needs_passed(self, key: str) -> bool:
         reference = self.reference
+        if self.received is Received.OVERRULING:
+            return True
         if reference is not None and reference.policy is MergePolicy.PASS_THROUGH:
             return True
         return self._is_queued(key)

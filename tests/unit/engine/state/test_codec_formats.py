@@ -59,7 +59,7 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.engine.wan.changes import Change, ChangeKind
+from grid_member.engine.wan.changes import Change, ChangeKind, Received
 
 MEMBER = bytes(range(16))
 PLAIN_RECORD = Record(
@@ -239,7 +239,9 @@ FORMER_WAN_RECORD_HEX = (
 WAN_PARTS: list[Part] = [
     WanPart(79, AGREEMENT, ((LONDON, MEMBER, PublisherState.REPLICATING),)),
     WanPart(79, None, ()),
-    WanMapPart("m", 1, 2, (b"1" * 16,), 3, 4, True, ((LONDON, MEMBER, 65536, 5, b"j" * 16),)),
+    WanMapPart(
+        "m", 1, 2, (b"1" * 16,), 3, 4, Received.CHANGES, ((LONDON, MEMBER, 65536, 5, b"j" * 16),)
+    ),
     StampPart("m", "k", 77, (b"1" * 16,)),
     TombstonePart("m", "l", 78, ()),
     QueuedPart("m", LONDON, MEMBER, "l", 65537),

@@ -42,7 +42,7 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.engine.wan.changes import ChangeKind, MergeResult
+from grid_member.engine.wan.changes import ChangeKind, MergeResult, Received
 from grid_member.engine.wan.publisher_queue import PublisherQueue
 from grid_member.engine.wan.stamps import STAMP_BITS, last_stamp
 from tests.unit.engine.backed_up import dumps
@@ -282,6 +282,26 @@ def test_pass_through_overrules_clients_and_not_later_changes() -> None:
     assert single.state.wan.maps["m"].stamp("k") == 7
 
 
+@pytest.mark.parametrize(
+    "agreed",
+    [
+        pytest.param(agreement((), maps=()), id="no reference to a replication here"),
+        pytest.param(agreement(), id="another policy in the other direction"),
+    ],
+)
+def test_a_late_batch_that_passes_through_brings_no_old_value_back(agreed: Agreement) -> None:
+    """The policy is the source's: two members may send a shard, or one batch arrive twice."""
+    single = Single(agreed)
+    single.merge(change("k", 7, value=b"new"), PASS_THROUGH)
+    single.merge(change("gone", 7, kind=ChangeKind.REMOVAL), PASS_THROUGH)
+    single.acknowledge_all()
+    single.state = through_a_snapshot(single.state)
+    assert single.merge(change("k", 6, value=b"old"), PASS_THROUGH) is MergeResult.OLDER
+    assert single.merge(change("gone", 6, value=b"old"), PASS_THROUGH) is MergeResult.OLDER
+    single.put("k")
+    assert single.merge(change("k", 6), PASS_THROUGH) is MergeResult.TAKEN
+
+
 def test_a_clear_that_passes_through_overrules_clients_and_not_later_changes() -> None:
     single = Single(agreement(policy=PASS_THROUGH))
     single.put("client's")
@@ -479,7 +499,9 @@ def test_shards_that_refer_a_map_differently_need_a_sync_when_merged() -> None:
         pytest.param(TombstonePart("x", "k", 1, ()), id="tombstone"),
         pytest.param(QueuedPart("x", LONDON, A, "k", 1), id="queued"),
         pytest.param(QueuedPart("m", PARIS, A, "k", 1), id="publisher"),
-        pytest.param(WanMapPart("m", 0, 0, (), 0, 0, False, ((PARIS, b"", 0, 0, b""),)), id="mark"),
+        pytest.param(
+            WanMapPart("m", 0, 0, (), 0, 0, Received.NOTHING, ((PARIS, b"", 0, 0, b""),)), id="mark"
+        ),
         pytest.param(WanPart(1, None, ((PARIS, A, PublisherState.PAUSED),)), id="state"),
     ],
 )
