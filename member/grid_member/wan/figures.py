@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.telemetry.measurements import REQUEST_BOUNDS_S, Durations
 from grid_member.wan.members.reports import SenderReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from grid_member.engine.local.wan import PublisherLook
     from grid_member.engine.wan.agreement import PublisherName
 
-MAX_PUBLISHERS: Final = 32
+MAX_SHOWN: Final = 32
+"""Publishers of which metrics tell."""
 MAX_SOURCES: Final = 64
 REFUSED: Final = "refused"
 OTHER_SOURCES: Final = "other"
@@ -93,13 +95,17 @@ class WanFigures:
     """Returns what is known of a publisher's synchronisations and checks."""
 
     def publisher(self, name: PublisherName) -> PublisherFigures:
-        """Return the figures of a publisher; those beyond the bound are new at each call."""
-        found = self.publishers.get(name)
-        if found is None:
-            found = PublisherFigures()
-            if len(self.publishers) < MAX_PUBLISHERS:
-                self.publishers[name] = found
-        return found
+        """Return the figures of a publisher, which begin now if there are none."""
+        return self.publishers.setdefault(name, PublisherFigures())
+
+    def keep(self, names: Collection[PublisherName]) -> None:
+        """Forget the figures of publishers that are no more."""
+        for name in [name for name in self.publishers if name not in names]:
+            del self.publishers[name]
+
+    def shown(self) -> list[tuple[PublisherName, PublisherFigures]]:
+        """Return the publishers of which metrics tell."""
+        return sorted(self.publishers.items(), key=itemgetter(0))[:MAX_SHOWN]
 
     def of(self, name: PublisherName) -> PublisherFigures:
         """Return the figures of a publisher, those of one that has sent nothing if it has none."""

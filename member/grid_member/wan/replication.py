@@ -269,8 +269,11 @@ class Replication:
             found = wanted.get(name)
             if found is None or not running.goes_by(found):
                 await self._stop(name)
+        if agreement is None:
+            return
+        self._parts.figures.keep(wanted)
         for name, found in wanted.items():
-            if found is None or agreement is None:
+            if found is None:
                 continue
             try:
                 await self._keep(name, found, agreement)

@@ -65,7 +65,7 @@ def _sent(figures: WanFigures) -> Iterator[Metric]:
         "From when a batch was sent until it was answered.",
         labels=_PUBLISHER,
     )
-    for name, found in sorted(figures.publishers.items()):
+    for name, found in figures.shown():
         if found.lanes:  # another member has the connection if this one does not send
             connected.add_metric(name, int(found.connected))
             blocked.add_metric(name, len(found.blocked))
@@ -99,7 +99,7 @@ def _progress(figures: WanFigures) -> Iterator[Metric]:
         "Maps of which the target may miss changes that are in no queue.",
         labels=_PUBLISHER,
     )
-    for name in sorted(figures.publishers):
+    for name, _ in figures.shown():
         look = figures.look(name)
         if look is None:
             continue
@@ -123,7 +123,7 @@ def _jobs(figures: WanFigures) -> Iterator[Metric]:
         "Keys that differed in the last consistency checks of all maps.",
         labels=_PUBLISHER,
     )
-    for name in sorted(figures.publishers):
+    for name, _ in figures.shown():
         done, found = figures.jobs(name)
         if done is not None:
             progress.add_metric(name, done)

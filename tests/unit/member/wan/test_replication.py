@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.build_wan import MAX_PUBLISHERS, MAX_REPLICATIONS
 from grid_member.config.model.wan import WanPublisherConfig
 from grid_member.engine.wan.agreement import (
     AgreedPublisher,
@@ -14,7 +15,7 @@ from grid_member.engine.wan.agreement import (
     PublisherState,
     WhenQueueFull,
 )
-from grid_member.wan.figures import WanFigures
+from grid_member.wan.figures import MAX_SHOWN, WanFigures
 from grid_member.wan.replication import Replication, ReplicationParts
 from tests.unit.member.wan.batches import SOURCE
 from tests.unit.member.wan.fakes import FakeTarget, hello
@@ -90,3 +91,15 @@ async def test_one_that_cannot_begin_holds_up_no_other() -> None:
         assert not figures.of(FAILS).connected
     finally:
         await asyncio.wait_for(replication.stop(), 10)
+
+
+def test_each_publisher_has_figures_and_metrics_tell_of_a_part() -> None:
+    """By its figures a publisher is connected: else no comparison would begin after a full queue."""
+    figures = WanFigures()
+    names = [PublisherName("r", f"p{n:03}") for n in range(MAX_PUBLISHERS * MAX_REPLICATIONS)]
+    for name in names:
+        figures.publisher(name).connected = True
+    assert all(figures.report(name).connected for name in names)
+    assert [name for name, _ in figures.shown()] == names[:MAX_SHOWN]
+    figures.keep(names[:2])
+    assert [name for name, _ in figures.shown()] == names[:2]
