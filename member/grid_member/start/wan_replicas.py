@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.state.codec import CodecError, decode_record, encode_record
 from grid_member.engine.state.operations import Record
@@ -73,12 +75,10 @@ class ReplicaAnswers:
         except CodecError as problem:
             raise ProtocolError(str(problem)) from None
         shards = self._calls.keeper.shards.with_data()
-        for operation in operations:
-            outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            tell(shards, operation, outcome.set_result)
-            refused = await outcome
-            if isinstance(refused, Refused):
-                raise BusyError(refused.message)
+        told = (partial(tell, shards, operation) for operation in operations)
+        refused = next(filter(None, await carry_out(*told)), None)
+        if refused is not None:
+            raise BusyError(refused.message)
         return b""
 
 

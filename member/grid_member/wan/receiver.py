@@ -123,8 +123,13 @@ class SourceNames:
 
     def note(self, cluster_id: bytes, name: str) -> None:
         """Remember a name, unless there are very many."""
-        if len(self._names) < MAX_SOURCES or cluster_id in self._names:
-            self._names[cluster_id] = name
+        if len(self._names) >= MAX_SOURCES and cluster_id not in self._names:
+            # A cluster in memory has another id after each restart.
+            former = [each for each, named in self._names.items() if named == name]
+            if not former:
+                return
+            del self._names[former[0]]
+        self._names[cluster_id] = name
 
     def name(self, cluster_id: bytes) -> str | None:
         """Return the name of a cluster, None when it is not known."""

@@ -32,8 +32,15 @@ class StoredSources:
         self._heard.note(cluster_id, name)
         known = dict(self._store.system_items(SOURCE))
         key, value = SOURCE + cluster_id.hex(), name.encode()
-        if known.get(key) != value and (key in known or len(known) < MAX_SOURCES):
-            Put(key, value).send(self._store)
+        if known.get(key) == value:
+            return
+        if key not in known and len(known) >= MAX_SOURCES:
+            former = next((each for each, named in known.items() if named == value), None)
+            if former is None:
+                return
+            # A cluster in memory has another id after each restart.
+            Put(former, None).send(self._store)
+        Put(key, value).send(self._store)
 
     def name(self, cluster_id: bytes) -> str | None:
         """Return the name of a cluster, None when no member knows it."""

@@ -30,6 +30,7 @@ from grid_member.wan.receiver import (
     PassOn,
     Receiver,
     ReceiverSettings,
+    SourceNames,
 )
 from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
 from tests.unit.member.wan.test_sharing import FakeStore
@@ -302,3 +303,15 @@ async def test_every_member_counts_under_the_name_that_one_of_them_heard() -> No
     for number in range(MAX_SOURCES):
         heard.note(number.to_bytes(16, "big"), f"c{number}")
     assert len(store.values) == MAX_SOURCES
+
+
+@pytest.mark.parametrize("kind", ["stored", "heard"])
+def test_a_source_that_has_another_id_after_each_restart_keeps_its_name(kind: str) -> None:
+    sources = StoredSources(FakeStore()) if kind == "stored" else SourceNames()
+    for number in range(3 * MAX_SOURCES):
+        cluster_id = number.to_bytes(16, "big")
+        sources.note(cluster_id, "tokyo")
+        assert sources.name(cluster_id) == "tokyo"
+    for number in range(MAX_SOURCES):
+        sources.note(b"%016d" % number, f"paris-{number}")
+    assert sum(sources.name(b"%016d" % number) is not None for number in range(MAX_SOURCES)) == 0
