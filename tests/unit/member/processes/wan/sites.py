@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.unit.member.processes.processes import Members
+from tests.unit.member.processes.processes import HttpClient, Members
 from tests.unit.member.wire import Wire, once
 from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually
@@ -95,6 +95,15 @@ class Site(Members):
 
         await eventually(is_there, 30)
 
+    async def safe(self) -> None:
+        """Wait until every member that runs says that all copies are current.
+
+        A member that has just left counts as a copy for some seconds yet.
+        """
+        async with HttpClient(self) as client:
+            running = [n for n, each in self.processes.items() if each.process.poll() is None]
+            await eventually(lambda: client.safe(*running))
+
     async def connected(self, number: int = 0) -> None:
         """Wait until the publisher has reached its target."""
 
@@ -119,6 +128,19 @@ async def start(*sites: Site) -> None:
     await asyncio.gather(*(site.__aenter__() for site in sites))
     for site in sites:
         await site.connected()
+
+
+async def job(site: Site, number: int, call: str, *maps: str) -> dict[str, dict[str, Any]]:
+    """Have a member begin a job, and return what it found in each map."""
+    reply = await site.call(number, call, *maps)
+    assert reply.status == 200, reply
+    kind = "lastChecks" if call.startswith("consistencyCheck") else "lastSyncs"
+
+    async def of_job() -> dict[str, dict[str, Any]]:
+        results = (await site.publisher(number)).get(kind, [])
+        return {each["map"]: each for each in results if each["uuid"] == reply.json["uuid"]}
+
+    return await eventually(of_job, 60)
 
 
 async def entries(site: Site, number: int, name: str, keys: list[str]) -> dict[str, bytes | None]:
