@@ -33,7 +33,7 @@ from grid_member.wan.receiver import (
     SourceNames,
 )
 from tests.unit.member.wan.batches import HEADER, OTHER, SOURCE, TARGET, body, clear, put, removal
-from tests.unit.member.wan.test_sharing import FakeStore
+from tests.unit.member.wan.members.test_sharing import FakeStore
 from tests.unit.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
