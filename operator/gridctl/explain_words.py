@@ -119,6 +119,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "stopped",
     ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
+    "InvalidWan": Advice(_FIX_SPEC, "correct the endpoint or pattern that is named"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
     "SecretMissing": Advice(
         _AWAITED,
@@ -190,6 +191,10 @@ STEPS: Final[Mapping[tuple[OperationKind, Step], str]] = {
     (OperationKind.APPLY_LIVE, Step.UPLOAD): "the member takes new maps and queues; then its log "
     "level and license",
     (OperationKind.APPLY_LIVE, Step.LOG_LEVEL): "the member takes its log level; then its license",
+    (OperationKind.WAN_PUBLISHER, Step.CALL): "a member is given the publisher, or loses it",
+    (OperationKind.WAN_PUBLISHER, Step.CONFIRM): "the members have to show it, or not any more",
+    (OperationKind.WAN_STATE, Step.CALL): "a member is told the publisher's state",
+    (OperationKind.WAN_STATE, Step.CONFIRM): "the member has to show it; then the next one is told",
     (OperationKind.APPLY_LIVE, Step.LICENSE): "the member takes its license; then it is done",
     (OperationKind.RESTART, Step.SHUT_DOWN_MEMBER): "the member stops gently; then its pod is "
     "replaced",

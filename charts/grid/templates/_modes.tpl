@@ -79,6 +79,11 @@
 {{- fail (printf "%s may not hold %s, which belongs to the chart or to Kubernetes: remove it" $field .) -}}
 {{- end -}}
 {{- end -}}
+{{- $maps := list -}}
+{{- range $values.maps -}}{{- if hasKey . "wan" -}}{{- $maps = append $maps .name -}}{{- end -}}{{- end -}}
+{{- if or $values.wan $maps $values.wanListener.enabled (hasKey $values.wanListener "tls") -}}
+{{- fail "wan, of a map too, or wanListener needs mode: GridCluster: without an operator write network.wan and wan-replication into config; remove it" -}}
+{{- end -}}
 {{- if hasKey $values "license" -}}
 {{- fail "license needs mode: GridCluster: members take it over REST only, and no operator is there to give it; remove it, and send it to POST /grid/rest/license" -}}
 {{- end -}}

@@ -99,7 +99,7 @@ they are refused by `helm template`, too. Rules that compare with the GridCluste
 {{- end -}}
 {{- end -}}
 
-{{- $broken = concat $broken (mustFromJson (include "grid.rules.pod" .)) -}}
+{{- $broken = concat $broken (mustFromJson (include "grid.rules.pod" .)) (mustFromJson (include "grid.rules.wan" .)) -}}
 
 {{- $named := dict
   "maps" $values.maps

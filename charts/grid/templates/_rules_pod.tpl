@@ -49,10 +49,10 @@ API server checks the rest of it.
 {{- if not (mustRegexMatch `^(/([^/:.]|[.][^/:.]|[.][.][^/:])[^/:]*)+$` $path) -}}
 {{- $broken = append $broken "mountPath must be an absolute path without a colon, empty parts, . and .., and without a slash at its end" -}}
 {{- end -}}
-{{- range $directory := list "/etc/grid" "/etc/grid-tls" "/data" "/backup" "/tmp" "/opt/grid" -}}
+{{- range $directory := list "/etc/grid" "/etc/grid-tls" "/etc/grid-wan-tls" "/data" "/backup" "/tmp" "/opt/grid" -}}
 {{- $meet := or (hasPrefix (printf "%s/" $directory) (printf "%s/" $path)) (hasPrefix (printf "%s/" $path) (printf "%s/" $directory)) -}}
 {{- if $meet -}}
-{{- $broken = append $broken "/etc/grid, /etc/grid-tls, /data, /backup, /tmp, /opt/grid and what is above and below them are the member's own: choose another mountPath" -}}
+{{- $broken = append $broken "/etc/grid, /etc/grid-tls, /etc/grid-wan-tls, /data, /backup, /tmp, /opt/grid and what is above and below them are the member's own: choose another mountPath" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -65,6 +65,9 @@ API server checks the rest of it.
 {{- if $values.metrics.enabled -}}
 {{- $ports = append $ports (int $values.metrics.port) -}}
 {{- end -}}
+{{- if $values.wanListener.enabled -}}
+{{- $ports = append $ports (int $values.wanListener.port) -}}
+{{- end -}}
 {{- $broken := list -}}
 {{- range concat ($values.pod.initContainers | default list) ($values.pod.sidecars | default list) -}}
 {{- if or (eq .name "member") (hasPrefix "grid-" .name) -}}
@@ -75,7 +78,7 @@ API server checks the rest of it.
 {{- $broken = append $broken "ports rest, management, metrics, members are the member's own: choose another name" -}}
 {{- end -}}
 {{- if has (int .containerPort) $ports -}}
-{{- $broken = append $broken "pod: the REST port, the metrics port, 5702 and 5704 are the member's own: all containers of a pod share its ports, choose another containerPort" -}}
+{{- $broken = append $broken "pod: the REST port, the metrics port, the WAN port, 5702 and 5704 are the member's own: all containers of a pod share its ports, choose another containerPort" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -126,6 +126,8 @@ class ConfigValidReason(StrEnum):
     """False: the backup schedule has no such time, or names no time zone."""
     INVALID_NETWORK = "InvalidNetwork"
     """False: an allowed network is not one."""
+    INVALID_WAN = "InvalidWan"
+    """False: an endpoint of a publisher is no address, or a pattern of keys has two wildcards."""
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, no password
     """False: a Secret that the spec names is not there, or was lost while members run."""
     INVALID_SECRET = "InvalidSecret"  # noqa: S105 - a reason, no password

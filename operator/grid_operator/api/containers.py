@@ -32,6 +32,7 @@ from grid_operator.api.names import (
     TLS_VOLUME,
     TMP_DIR,
     TMP_VOLUME,
+    WAN_TLS_DIR,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 OWN_PREFIX: Final = "grid-"
 """Of names that later versions may give to containers and volumes of the operator's."""
 OWN_VOLUMES: Final = (CONFIG_VOLUME, TMP_VOLUME, TLS_VOLUME, DATA_VOLUME, BACKUP_VOLUME)
-OWN_DIRECTORIES: Final = (CONFIG_DIR, TLS_DIR, DATA_DIR, BACKUP_DIR, TMP_DIR, PROGRAM_DIR)
+OWN_DIRECTORIES: Final = (
+    *(CONFIG_DIR, TLS_DIR, WAN_TLS_DIR, DATA_DIR, BACKUP_DIR, TMP_DIR, PROGRAM_DIR),
+)
 OWN_PORT_NAMES: Final = (
     REST_PORT_NAME,
     MANAGEMENT_PORT_NAME,
@@ -233,19 +236,20 @@ _REST_PORT: Final = (
 _IS_FREE: Final = (
     "!has(c.ports) || c.ports.all(p, "
     f"!(p.containerPort in [{MANAGEMENT_PORT}, {MEMBERS_PORT}, {_REST_PORT}]) && "
-    "(!self.metrics.enabled || p.containerPort != self.metrics.port))"
+    "(!self.metrics.enabled || p.containerPort != self.metrics.port) && "
+    "(!self.wanListener.enabled || p.containerPort != self.wanListener.port))"
 )
 
 
 def _ports_are_free(spec: GridClusterSpec) -> bool:
-    own = {MANAGEMENT_PORT, MEMBERS_PORT, spec.rest_port, spec.metrics_port}
+    own = {MANAGEMENT_PORT, MEMBERS_PORT, spec.rest_port, spec.metrics_port, spec.wan_port}
     return not any(own & c.port_numbers for c in (*spec.pod.init_containers, *spec.pod.sidecars))
 
 
 FREE_PORTS: Final = Rule(
     f"self.pod.initContainers.all(c, {_IS_FREE}) && self.pod.sidecars.all(c, {_IS_FREE})",
-    f"pod: the REST port, the metrics port, {MANAGEMENT_PORT} and {MEMBERS_PORT} are the member's "
-    "own: all containers of a pod share its ports, choose another containerPort",
+    f"pod: the REST port, the metrics port, the WAN port, {MANAGEMENT_PORT} and {MEMBERS_PORT} are "
+    "the member's own: all containers of a pod share its ports, choose another containerPort",
     _ports_are_free,
 )
 """A rule of the whole spec: what the member listens on stands beside `pod`."""

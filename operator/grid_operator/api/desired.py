@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from grid_operator.api.conditions import ConfigValidReason
     from grid_operator.api.objects import KubeObject
+    from grid_operator.api.wan import PublisherState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,31 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
+class WanPublisher:
+    """One publisher of the spec."""
+
+    replication: str
+    id: str
+    state: PublisherState
+    definition: str
+    """JSON by which `addWanConfig` adds it as the members' file has it."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Replication and id."""
+        return self.replication, self.id
+
+
+@dataclass(frozen=True, slots=True)
+class WanWish:
+    """What members are to do about WAN replication."""
+
+    publishers: tuple[WanPublisher, ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()
+    """Replication and id of publishers that left the spec, and that members may have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """What render says the cluster should consist of now."""
 
@@ -46,5 +72,6 @@ class Desired:
     """What the objects that the spec refers to lack; judged like a problem of the spec itself."""
     size: int = 1
     """How many members there are to be now; more than the spec says while some have to leave."""
+    wan: WanWish = field(default_factory=WanWish)
     members_tls: bool | None = None
     """Whether the members that there are speak TLS with each other; None: a single one, or none."""

@@ -36,6 +36,7 @@ from grid_operator.api.pod import ImagePullPolicy, PodSpec
 from grid_operator.api.security import LicenseSpec, SecuritySpec, TlsSpec
 from grid_operator.api.status import GridClusterStatus
 from grid_operator.api.structures import MapSpec, QueueSpec
+from grid_operator.api.wan import MAX_REPLICATIONS, WanListenerSpec, WanReplicationSpec
 
 DEFAULT_IMAGE: Final = "grid-member:0.2.0"
 MAX_SIZE: Final = 9
@@ -134,6 +135,15 @@ class GridClusterSpec(SpecModel):
         json_schema_extra=list_map("name"),
         description="Queues that exist: exact name, then wildcard, then `default`.",
     )
+    wan: tuple[WanReplicationSpec, ...] = Field(
+        default=(),
+        max_length=MAX_REPLICATIONS,
+        json_schema_extra=list_map("name"),
+        description="Replications of maps to other clusters; maps[].wan refers to them.",
+    )
+    wan_listener: WanListenerSpec = Field(
+        default=WanListenerSpec(), description="Where members take changes of other clusters."
+    )
     persistence: PersistenceSpec = Field(
         default=PersistenceSpec(), description="Whether data outlives the pod, and backups of it."
     )
@@ -198,6 +208,20 @@ class GridClusterSpec(SpecModel):
             lambda s: s.metrics_port != s.rest_port,
         ),
         FREE_PORTS,
+        Rule(
+            "!self.wanListener.enabled || (self.wanListener.port != "
+            "(self.advancedNetwork.enabled ? self.advancedNetwork.restPort : self.rest.port) && "
+            "(!self.metrics.enabled || self.wanListener.port != self.metrics.port))",
+            "wanListener.port is the REST port or metrics.port: choose another one",
+            lambda s: s.wan_port is None or s.wan_port not in (s.rest_port, s.metrics_port),
+        ),
+        Rule(
+            "self.maps.all(m, !has(m.wan) || self.wan.exists(w, w.name == m.wan.replication))",
+            "maps[].wan.replication must be the name of one of spec.wan",
+            lambda s: (
+                {m.wan.replication for m in s.maps if m.wan is not None} <= {w.name for w in s.wan}
+            ),
+        ),
         Rule(
             "self.engine != 'Embedded' || self.size <= 1",
             "engine Embedded is for one member: several need JetStream, or Auto",
@@ -272,6 +296,11 @@ class GridClusterSpec(SpecModel):
         """The port that members listen on for REST."""
         advanced = self.advanced_network
         return advanced.rest_port if advanced.enabled else self.rest.port
+
+    @property
+    def wan_port(self) -> int | None:
+        """The port that members take changes of other clusters on, None when they take none."""
+        return self.wan_listener.port if self.wan_listener.enabled else None
 
     @property
     def metrics_port(self) -> int | None:

@@ -61,6 +61,9 @@ METRICS_PORT_NAME: Final = "metrics"
 MEMBERS_PORT: Final = 5704
 """Where members talk to each other; of a single member nobody listens there."""
 MEMBERS_PORT_NAME: Final = "members"
+WAN_PORT: Final = 5705
+"""Where members take changes of other clusters, and the port of the Service NAME-wan."""
+WAN_PORT_NAME: Final = "wan"
 
 MEMBER_CONTAINER: Final = "member"
 RESTORE_CONTAINER: Final = "restore"
@@ -70,12 +73,14 @@ CONFIG_VOLUME: Final = "config"
 TMP_VOLUME: Final = "tmp"
 BACKUP_VOLUME: Final = "backup"
 TLS_VOLUME: Final = "tls"
+WAN_TLS_VOLUME: Final = "grid-wan-tls"
 TLS_CERTIFICATE_KEY: Final = "tls.crt"
 TLS_KEY_KEY: Final = "tls.key"
 TLS_AUTHORITY_KEY: Final = "ca.crt"
 DATA_VOLUME: Final = "data"
 CONFIG_DIR: Final = "/etc/grid"
 TLS_DIR: Final = "/etc/grid-tls"
+WAN_TLS_DIR: Final = "/etc/grid-wan-tls"
 DATA_DIR: Final = "/data"
 BACKUP_DIR: Final = "/backup"
 TMP_DIR: Final = "/tmp"  # noqa: S108 - the pod's own volume
@@ -102,6 +107,16 @@ def client_service_name(cluster: str) -> str:
 def headless_service_name(cluster: str) -> str:
     """Return the name of the Service that gives every member its own DNS name."""
     return f"{cluster}-members"
+
+
+def wan_service_name(cluster: str) -> str:
+    """Return the name of the Service that takes changes of other clusters."""
+    return f"{cluster}-wan"
+
+
+def wan_secret_name(cluster: str) -> str:
+    """Return the name of the Secret that other clusters show, unless the spec names one."""
+    return f"{cluster}-wan"
 
 
 def config_map_name(cluster: str) -> str:

@@ -39,6 +39,10 @@ class OperationKind(StrEnum):
     """Starts a member empty; target: the pod."""
     SHRINK = "Shrink"
     """A member leaves for good, then its pod and its volume go; target: the pod."""
+    WAN_PUBLISHER = "WanPublisher"
+    """Gives members a publisher or takes one away; target: replication and publisher."""
+    WAN_STATE = "WanState"
+    """Brings members into a publisher's state; target: replication and publisher."""
     SHUT_DOWN = "ShutDown"
     """Stops the members of a cluster that is being deleted."""
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from grid_operator.api.base import MAX_INT32, Rule, SpecModel
+from grid_operator.api.wan import MapWanSpec
 
 STRUCTURE_NAME_PATTERN: Final = r"^[^$\x00-\x1f\x7f]+$"
 """No control characters, and no `$`: it would start a variable in the member's configuration."""
@@ -88,6 +89,9 @@ class MapSpec(SpecModel):
     )
     data_persistence: DataPersistenceSpec | None = Field(
         default=None, description="Whether it is written to disk; none: as persistence.enabled."
+    )
+    wan: MapWanSpec | None = Field(
+        default=None, description="How it is replicated to other clusters; none: it is not."
     )
 
 

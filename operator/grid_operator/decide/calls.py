@@ -23,6 +23,11 @@ class Endpoint(StrEnum):
     CONFIG_UPLOAD = "/grid/rest/config/upload"
     LOG_LEVEL = "/grid/rest/log-level"
     LICENSE = "/grid/rest/license"
+    WAN_ADD = "/grid/rest/wan/addWanConfig"
+    WAN_REMOVE = "/grid/rest/wan/removeWanConfig"
+    WAN_PAUSE = "/grid/rest/wan/pausePublisher"
+    WAN_RESUME = "/grid/rest/wan/resumePublisher"
+    WAN_STOP = "/grid/rest/wan/stopPublisher"
 
 
 @dataclass(frozen=True, slots=True)

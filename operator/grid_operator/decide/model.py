@@ -26,6 +26,7 @@ __all__ = [
     "MemberView",
     "Observed",
     "StructureUse",
+    "WanPublisherView",
 ]
 
 STARTING: Final = "STARTING"
@@ -56,6 +57,23 @@ class StructureUse:
 
 
 @dataclass(frozen=True, slots=True)
+class WanPublisherView:
+    """One publisher of a member, as `GET /grid/rest/wan/status` has it."""
+
+    replication: str
+    id: str
+    states: Mapping[str, str]
+    """By the UUID of each member: REPLICATING, PAUSED, STOPPED."""
+    reason: str = ""
+    """Why the publisher needs a synchronisation; empty when it needs none."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Replication and id."""
+        return self.replication, self.id
+
+
+@dataclass(frozen=True, slots=True)
 class MemberView:
     """What one member says of itself over its management listener."""
 
@@ -81,6 +99,8 @@ class MemberView:
     """The long operations that the member knows, the oldest first."""
     structures: tuple[StructureUse, ...] = ()
     """Structures that hold anything or are configured by their full name."""
+    wan: tuple[WanPublisherView, ...] | None = None
+    """The publishers that the members agreed on; None: not asked, or it cannot tell now."""
 
 
 @dataclass(frozen=True, slots=True)

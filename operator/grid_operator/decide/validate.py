@@ -18,6 +18,7 @@ from grid_operator.api.desired import SpecProblem
 from grid_operator.api.names import GROUP, REVISION_LABEL, child_labels
 from grid_operator.api.pod import TaintEffect, TolerationOperator
 from grid_operator.api.quantity import parse_quantity
+from grid_operator.api.wan import wan_endpoint_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -133,11 +134,15 @@ def _labels(spec: GridClusterSpec) -> Iterable[str]:
 
 
 def _service_annotations(spec: GridClusterSpec) -> Iterable[str]:
-    for key in spec.exposure.annotations:
-        if not _is_qualified(key):
-            yield f"spec.exposure.annotations: {key!r} is not a valid key"
-        if _is_reserved(key):
-            yield f"spec.exposure.annotations: {key} belongs to the operator or to Kubernetes"
+    for place, keys in (
+        ("exposure", spec.exposure.annotations),
+        ("wanListener.service", spec.wan_listener.service.annotations),
+    ):
+        for key in keys:
+            if not _is_qualified(key):
+                yield f"spec.{place}.annotations: {key!r} is not a valid key"
+            if _is_reserved(key):
+                yield f"spec.{place}.annotations: {key} belongs to the operator or to Kubernetes"
 
 
 def _schedule(spec: GridClusterSpec) -> Iterable[str]:
@@ -170,12 +175,46 @@ def cron_problem(cron: str) -> str | None:
 
 def _networks(spec: GridClusterSpec) -> Iterable[str]:
     for text in spec.exposure.allowed_cidrs:
-        try:
-            ipaddress.ip_network(text)
-        except ValueError:
+        if not _is_network(text):
             yield (
                 f"spec.exposure.allowedCidrs: {text!r} is no network; one is written 192.0.2.0/24"
             )
+
+
+def _wan(spec: GridClusterSpec) -> Iterable[str]:
+    for replication in spec.wan:
+        for publisher in replication.publishers:
+            place = f"spec.wan[{replication.name}].publishers[{publisher.id}].endpoints"
+            for text in publisher.endpoints:
+                if wan_endpoint_port(text) is None:
+                    yield (
+                        f"{place}: {text!r} is no address; one is written host, host:port, [IPv6] "
+                        "or [IPv6]:port"
+                    )
+    for structure in spec.maps:
+        wan = structure.wan
+        for pattern in () if wan is None else (*wan.include_keys, *wan.exclude_keys):
+            place = f"spec.maps: {structure.name!r}: wan: {pattern!r}"
+            if pattern.count("*") > 1:
+                yield f"{place} has more than one *"
+            if _UNWRITABLE.search(pattern):
+                yield f"{place} holds a character that no text may hold"
+
+
+def _senders(spec: GridClusterSpec) -> Iterable[str]:
+    for sender in spec.wan_listener.allowed_from:
+        if sender.cidr is not None and not _is_network(sender.cidr):
+            yield (
+                f"spec.wanListener.from: {sender.cidr!r} is no network; one is written 192.0.2.0/24"
+            )
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _tolerations(spec: GridClusterSpec) -> Iterable[str]:
@@ -224,4 +263,6 @@ _POLICIES: Final[tuple[tuple[Reason, Callable[[GridClusterSpec], Iterable[str]]]
     (Reason.INVALID_TOLERATION, _tolerations),
     (Reason.INVALID_SCHEDULE, _schedule),
     (Reason.INVALID_NETWORK, _networks),
+    (Reason.INVALID_NETWORK, _senders),
+    (Reason.INVALID_WAN, _wan),
 )

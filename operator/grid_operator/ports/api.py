@@ -21,6 +21,8 @@ class MemberAccess:
     password: str = field(repr=False)
     authority: str = ""
     """Certificates, as PEM, that sign those of the members; empty: the ones this system trusts."""
+    asks_wan: bool = False
+    """Whether members are asked what they show of WAN replication."""
 
 
 class Kube(Protocol):

@@ -21,7 +21,7 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.members.address import is_encrypted
 from grid_operator.render.context import RenderContext, SecretContent
-from grid_operator.render.record import read_record
+from grid_operator.render.record import PUBLISHER_PREFIX, read_record
 from grid_operator.render.secrets import complete_secrets, named_secrets, secret_content
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class MaterialSource:
             secrets=complete_secrets(cluster, named, recorded, has_pods, self._make_password),
             claims=tuple(claims),
         )
-        return Materials(context, MemberAccess(username, password, _authority(content, trusted)))
+        authority, asks_wan = _authority(content, trusted), _has_publishers(cluster, recorded)
+        return Materials(context, MemberAccess(username, password, authority, asks_wan))
 
     async def _fetch(
         self, cluster: GridCluster, children: list[KubeObject], names: Iterable[str]
@@ -130,6 +131,12 @@ def _tls_secrets(cluster: GridCluster, pods: list[KubeObject]) -> tuple[str, ...
     if cluster.spec.tls is not None:
         names.add(cluster.spec.tls.secret_name)
     return tuple(sorted(names))
+
+
+def _has_publishers(cluster: GridCluster, recorded: Mapping[str, str] | None) -> bool:
+    """Return whether members may have publishers, by the spec or by an earlier one."""
+    named = any(replication.publishers for replication in cluster.spec.wan)
+    return named or any(key.startswith(PUBLISHER_PREFIX) for key in recorded or ())
 
 
 def _authority(content: Mapping[str, SecretContent], names: Iterable[str]) -> str:

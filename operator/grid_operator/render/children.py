@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_operator.api.desired import Desired
+from grid_operator.api.desired import Desired, WanWish
 from grid_operator.api.phase import is_copying, is_restoring, present_size, wanted_replicas
 from grid_operator.render.client_service import client_service
 from grid_operator.render.config_map import config_map
+from grid_operator.render.configuration.wan import wished_publishers
 from grid_operator.render.disruption_budget import disruption_budget
 from grid_operator.render.headless_service import headless_service
 from grid_operator.render.identity import has_members_tls, with_present_tls, with_settled_tls
@@ -19,6 +20,7 @@ from grid_operator.render.restore_job import restore_job
 from grid_operator.render.secrets import generated_secret_objects, secret_problem
 from grid_operator.render.statefulset import member_statefulset
 from grid_operator.render.volumes import backup_claim, claim_owners, restored_claim
+from grid_operator.render.wan_service import wan_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +51,7 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
         size=present.spec.size,
         live=record.live,
         changes=record.changes,
+        wan=WanWish(tuple(wished_publishers(present)), record.gone_publishers),
         problem=size_problem(cluster, context)
         or secret_problem(settled, context)
         or record.problem,
@@ -69,6 +72,9 @@ def _foundation(cluster: GridCluster, context: RenderContext) -> Iterator[KubeOb
     yield network_policy(cluster, context)
     yield headless_service(cluster)
     yield client_service(cluster)
+    for_clusters = wan_service(cluster)
+    if for_clusters is not None:
+        yield for_clusters
     budget = disruption_budget(cluster)
     if budget is not None:
         yield budget

@@ -26,6 +26,9 @@ from grid_operator.api.names import (
     TMP_DIR,
     TMP_VOLUME,
     USERNAME_KEY,
+    WAN_PORT_NAME,
+    WAN_TLS_DIR,
+    WAN_TLS_VOLUME,
     XML_CONFIG_KEY,
     headless_service_name,
     identity_secret_name,
@@ -45,8 +48,17 @@ from grid_operator.render.configuration.tree import (
     member_variable,
     user_variable,
 )
+from grid_operator.render.configuration.wan import (
+    WAN_PASSWORD_VARIABLE,
+    WAN_TLS_DIR_VARIABLE,
+    WAN_USERNAME_VARIABLE,
+    publisher_variables,
+)
+from grid_operator.render.secrets import listener_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_operator.api.containers import EnvVar
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
     from grid_operator.api.pod import PodSpec
@@ -59,8 +71,13 @@ _LIVENESS_PATH: Final = "/grid/health/node-state"
 _READINESS_PATH: Final = "/grid/health/ready"
 
 
-def member_container(cluster: GridCluster) -> dict[str, Any]:
-    """Return the container of a member pod."""
+def member_container(cluster: GridCluster, wan_secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the container of a member pod.
+
+    Args:
+        cluster: The cluster.
+        wan_secrets: The Secrets that publishers show, or have shown since the members' start.
+    """
     spec = cluster.spec
     file = XML_CONFIG_KEY if spec.config_format is ConfigFormat.XML else CONFIG_KEY
     scheme = "HTTP" if spec.tls is None else "HTTPS"
@@ -69,7 +86,7 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy.value,
         "args": ["--config", f"{CONFIG_DIR}/{file}"],
-        "env": _environment(cluster),
+        "env": _environment(cluster, wan_secrets),
         "ports": _ports(spec),
         "startupProbe": {
             **_probe(_LIVENESS_PATH, scheme),
@@ -105,6 +122,8 @@ def _ports(spec: GridClusterSpec) -> list[dict[str, Any]]:
         ports[METRICS_PORT_NAME] = spec.metrics_port
     if not spec.is_alone:
         ports[MEMBERS_PORT_NAME] = MEMBERS_PORT
+    if spec.wan_port is not None:
+        ports[WAN_PORT_NAME] = spec.wan_port
     return [
         {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()
     ]
@@ -131,7 +150,7 @@ def mount(volume: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
     return {**found, "readOnly": True} if read_only else found
 
 
-def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
+def _environment(cluster: GridCluster, wan_secrets: Iterable[str]) -> list[dict[str, Any]]:
     spec, name = cluster.spec, cluster.metadata.name
     secret = management_secret_name(name)
     variables = [
@@ -141,6 +160,7 @@ def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
         _from_secret(USERNAME_VARIABLE, secret, USERNAME_KEY),
         _from_secret(PASSWORD_VARIABLE, secret, PASSWORD_KEY),
         *_security_environment(cluster),
+        *_wan_environment(cluster, wan_secrets),
         _literal(DATA_DIR_VARIABLE, DATA_DIR),
         _literal(PARKED_FILE_VARIABLE, PARKED_FILE),
         # Kubernetes expands variables that stand above it in the list.
@@ -154,6 +174,8 @@ def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
         variables.append(_literal(BACKUP_DIR_VARIABLE, BACKUP_DIR))
     if spec.tls is not None:
         variables.append(_literal(TLS_DIR_VARIABLE, TLS_DIR))
+    if spec.wan_listener.tls is not None:
+        variables.append(_literal(WAN_TLS_DIR_VARIABLE, WAN_TLS_DIR))
     return [*variables, *map(_own_variable, spec.pod.env)]
 
 
@@ -189,6 +211,21 @@ def _security_environment(cluster: GridCluster) -> list[dict[str, Any]]:
     ]
 
 
+def _wan_environment(cluster: GridCluster, secrets: Iterable[str]) -> list[dict[str, Any]]:
+    asked = listener_secret(cluster)
+    found: list[dict[str, Any]] = []
+    if asked is not None:
+        found += [
+            _from_secret(WAN_USERNAME_VARIABLE, asked, USERNAME_KEY),
+            _from_secret(WAN_PASSWORD_VARIABLE, asked, PASSWORD_KEY),
+        ]
+    for secret in sorted(secrets):
+        variables = zip(publisher_variables(secret), (USERNAME_KEY, PASSWORD_KEY), strict=True)
+        # The Secret of a publisher that left the spec may be deleted before the next restart.
+        found += (_from_secret(name, secret, key, optional=True) for name, key in variables)
+    return found
+
+
 def _literal(name: str, value: str) -> dict[str, Any]:
     return {"name": name, "value": value}
 
@@ -197,8 +234,11 @@ def _from_field(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _from_secret(name: str, secret: str, key: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+def _from_secret(name: str, secret: str, key: str, *, optional: bool = False) -> dict[str, Any]:
+    reference: dict[str, Any] = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def _probe(path: str, scheme: str) -> dict[str, Any]:
@@ -209,6 +249,8 @@ def _volume_mounts(spec: GridClusterSpec) -> list[dict[str, Any]]:
     mounts = [mount(CONFIG_VOLUME, CONFIG_DIR, read_only=True), mount(TMP_VOLUME, TMP_DIR)]
     if spec.tls is not None:
         mounts.append(mount(TLS_VOLUME, TLS_DIR, read_only=True))
+    if spec.wan_listener.tls is not None:
+        mounts.append(mount(WAN_TLS_VOLUME, WAN_TLS_DIR, read_only=True))
     if spec.persistence.enabled:
         mounts.append(mount(DATA_VOLUME, DATA_DIR))
     if spec.persistence.backup is not None:

@@ -10,13 +10,14 @@ from grid_operator.api.names import (
     CONFIG_VOLUME,
     TLS_VOLUME,
     TMP_VOLUME,
+    WAN_TLS_VOLUME,
     backup_claim_name,
     child_labels,
     config_map_name,
     selector_labels,
 )
 from grid_operator.render.container import member_container
-from grid_operator.render.secrets import tls_keys
+from grid_operator.render.secrets import WAN_TLS_KEYS, tls_keys
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
@@ -42,11 +43,11 @@ def pod_template(cluster: GridCluster, record: StartRecord) -> dict[str, Any]:
             "labels": {**pod.labels, **child_labels(cluster.metadata.name)},
             "annotations": {**pod.annotations, CONFIG_HASH_ANNOTATION: record.start_hash},
         },
-        "spec": _pod_spec(cluster),
+        "spec": _pod_spec(cluster, record),
     }
 
 
-def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
+def _pod_spec(cluster: GridCluster, record: StartRecord) -> dict[str, Any]:
     pod = cluster.spec.pod
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
@@ -56,7 +57,10 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": _grace_s(cluster.spec),
         "securityContext": pod_security_context(pod),
-        "containers": [member_container(cluster), *(c.as_kube() for c in pod.sidecars)],
+        "containers": [
+            member_container(cluster, record.wan_secrets),
+            *(c.as_kube() for c in pod.sidecars),
+        ],
         "volumes": [*_volumes(cluster), *(volume.as_kube() for volume in pod.volumes)],
         **scheduling(pod),
         **_names_and_first_containers(pod),
@@ -141,16 +145,19 @@ def _volumes(cluster: GridCluster) -> list[dict[str, Any]]:
         tmp_volume(),
     ]
     if spec.tls is not None:
-        volumes.append(_tls_volume(spec.tls.secret_name, tls_keys(spec)))
+        volumes.append(_tls_volume(TLS_VOLUME, spec.tls.secret_name, tls_keys(spec)))
+    wan_tls = spec.wan_listener.tls
+    if wan_tls is not None:
+        volumes.append(_tls_volume(WAN_TLS_VOLUME, wan_tls.secret_name, WAN_TLS_KEYS))
     backup = spec.persistence.backup
     if backup is not None:
         volumes.append(claim_volume(BACKUP_VOLUME, backup.claim_name or backup_claim_name(name)))
     return volumes
 
 
-def _tls_volume(secret: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _tls_volume(name: str, secret: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "name": TLS_VOLUME,
+        "name": name,
         "secret": {
             "secretName": secret,
             "items": [{"key": key, "path": key} for key in keys],

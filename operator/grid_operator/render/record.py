@@ -10,6 +10,8 @@ meanwhile have lost it. `-` before all is for what has left the spec.
     identity                              what they show each other; `render.identity` goes by it
     members-tls                           they speak TLS with each other; the same
     map/NAME, queue/NAME                  a new one is given, a changed one restarts
+    wan/REPLICATION/PUBLISHER             the same; one that is gone is remembered over restarts
+    wan-identity/SECRET                   what publishers show; a new or changed one restarts
     live/log-level, live/license          given
     secret/NAME                           members were given its password
 
@@ -27,11 +29,15 @@ from grid_operator.api.desired import Live, SpecProblem
 from grid_operator.api.lifecycle import LogLevel
 from grid_operator.api.names import (
     STRUCTURES_ANNOTATION,
-    USERNAME_KEY,
     identity_secret_name,
 )
 from grid_operator.api.phase import is_at_rest, is_restoring, wanted_replicas
 from grid_operator.render.configuration.tree import RESTORE_FROM, configuration_tree, yaml_text
+from grid_operator.render.configuration.wan import (
+    INITIAL_STATE,
+    publisher_realm,
+    publisher_secrets,
+)
 from grid_operator.render.identity import (
     IDENTITY,
     MEMBERS_TLS,
@@ -46,7 +52,9 @@ from grid_operator.render.secrets import (
     generated_secrets,
     keyed_digest,
     license_text,
+    listener_secret,
     password_of,
+    username_of,
 )
 from grid_operator.render.volumes import members_with_claims
 
@@ -73,6 +81,13 @@ LOG_LEVELS: Final = {
 }
 """The levels of POST log-level."""
 _STRUCTURES: Final = {"map": "maps", "queue": "queues"}
+PUBLISHER_PREFIX: Final = "wan/"
+"""In the StatefulSet's record: replication and id of a publisher."""
+_WAN_IDENTITY: Final = "wan-identity/"
+_WAN_REPLICATION: Final = "wan-replication"
+_READ_AT_START: Final = ("config/", "map/", "queue/", PUBLISHER_PREFIX, _WAN_IDENTITY)
+MAX_GONE_PUBLISHERS: Final = 64
+"""That are remembered: an annotation has room for so many."""
 _LOG_LEVEL: Final = "live/log-level"
 _LICENSE: Final = "live/license"
 _CREDENTIALS: Final = "config/credentials"
@@ -90,6 +105,8 @@ class StartRecord:
     changes: tuple[str, ...] = ()
     problem: SpecProblem | None = None
     """What speaks against the difference to what members read at start."""
+    gone_publishers: tuple[tuple[str, str], ...] = ()
+    """Replication and id of publishers that left the spec; members may have them."""
 
     @property
     def annotation(self) -> str:
@@ -98,12 +115,18 @@ class StartRecord:
         return json.dumps(ordered, ensure_ascii=False, separators=(",", ":"))
 
     @property
+    def wan_secrets(self) -> tuple[str, ...]:
+        """The Secrets that publishers show, or have shown since the members' start."""
+        found = (key for key in self.entries if key.startswith(_WAN_IDENTITY))
+        return tuple(sorted(key.removeprefix(_WAN_IDENTITY) for key in found))
+
+    @property
     def start_hash(self) -> str:
         """Digest of what is read at start: a change of it restarts the members."""
         read = {
             key: _plain(value)
             for key, value in self.entries.items()
-            if key.startswith(("config/", "map/", "queue/")) and GIVEN not in value
+            if key.startswith(_READ_AT_START) and GIVEN not in value
         }
         return digest(json.dumps(read, sort_keys=True))
 
@@ -131,12 +154,16 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     # What a stop waits to bring about is not what members have: it could still be taken back.
     held = bool(divided) and not context.has_nobody
     renewed = wanted_replicas(cluster) == 0 or _restarts(recorded, wanted)
-    entries = wanted if renewed and not held else _continued(recorded, wanted)
+    starts = renewed and not held
+    entries = (
+        wanted | _gone_publishers(recorded, wanted) if starts else _continued(recorded, wanted)
+    )
     return StartRecord(
         entries,
         _live(cluster, context, entries),
         tuple(_changes(recorded, wanted, entries)),
         problem,
+        tuple(_publisher_name(key) for key in sorted(_gone_publishers(entries, wanted))),
     )
 
 
@@ -185,6 +212,8 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     # Of no effect once the members have begun: that it goes then restarts nobody.
     tree.get("persistence", {}).pop(RESTORE_FROM, None)
     structures = {section: tree.pop(section, {}) for section in _STRUCTURES}
+    publishers = _publishers(tree.pop(_WAN_REPLICATION, {}))
+    _leave_out_wan_identities(cluster, tree["security"])
     entries = {f"config/{name}": digest(_json(element)) for name, element in tree.items()}
     entries[_CREDENTIALS] = keyed_digest(context, *_credentials(cluster, context))
     entries[IDENTITY] = identity_entry(cluster, context)
@@ -195,6 +224,10 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     for section, found in structures.items():
         for name, element in found.items():
             entries[_structure_key(section, name)] = digest(_json(element))[:STRUCTURE_DIGITS]
+    entries |= publishers
+    for secret in publisher_secrets(cluster.spec):
+        shown = (username_of(context, secret), password_of(context, secret))
+        entries[f"{_WAN_IDENTITY}{secret}"] = keyed_digest(context, *shown)
     entries[_LOG_LEVEL] = cluster.spec.logging.level.value.lower()
     if cluster.spec.license is not None:
         entries[_LICENSE] = keyed_digest(context, license_text(cluster, context))
@@ -203,13 +236,45 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     return entries | {f"{RECORD_PREFIX}{name}": "1" for name in present}
 
 
+def _publishers(replications: dict[str, Any]) -> dict[str, str]:
+    """Return the entries of all publishers; the state that a member begins with is told to it."""
+    return {
+        f"{PUBLISHER_PREFIX}{name}/{publisher}": digest(
+            _json({key: value for key, value in element.items() if key != INITIAL_STATE})
+        )[:STRUCTURE_DIGITS]
+        for name, replication in replications.items()
+        for publisher, element in replication.get("batch-publisher", {}).items()
+    }
+
+
+def _leave_out_wan_identities(cluster: GridCluster, security: dict[str, Any]) -> None:
+    """Leave out the realms of publishers, each of which has an entry of its own."""
+    names = set(map(publisher_realm, publisher_secrets(cluster.spec)))
+    security["realms"] = [r for r in security["realms"] if r["name"] not in names]
+
+
+def _gone_publishers(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the entries of publishers that left the spec."""
+    left = [
+        key for key in sorted(recorded) if key.startswith(PUBLISHER_PREFIX) and key not in wanted
+    ]
+    return {key: _gone(recorded[key]) for key in left[:MAX_GONE_PUBLISHERS]}
+
+
+def _publisher_name(key: str) -> tuple[str, str]:
+    replication, _, publisher = key.removeprefix(PUBLISHER_PREFIX).partition("/")
+    return replication, publisher
+
+
 def _credentials(cluster: GridCluster, context: RenderContext) -> list[str]:
     texts = [context.management_username]
+    asked = listener_secret(cluster)
+    if asked is not None:
+        texts += [username_of(context, asked), password_of(context, asked)]
     if not cluster.spec.security.enabled:
         return texts
     identity = identity_secret_name(cluster.metadata.name)
-    content = context.secrets.get(identity)
-    texts += ["" if content is None else content.data.get(USERNAME_KEY, "")]
+    texts += [username_of(context, identity)]
     texts += [password_of(context, identity)]
     users = sorted(cluster.spec.security.users, key=lambda user: user.name)
     return [*texts, *(password_of(context, user.secret_name) for user in users)]
@@ -218,9 +283,16 @@ def _credentials(cluster: GridCluster, context: RenderContext) -> list[str]:
 def _restarts(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     """Return whether anything changed that members read at start only."""
     config = {key for key in recorded.keys() | wanted.keys() if key.startswith("config/")}
-    return any(recorded.get(key) != wanted.get(key) for key in config) or any(
-        _is_structure(key) and key in recorded and _plain(recorded[key]) != value
-        for key, value in wanted.items()
+    return (
+        any(recorded.get(key) != wanted.get(key) for key in config)
+        or any(
+            _is_structure(key) and key in recorded and _plain(recorded[key]) != value
+            for key, value in wanted.items()
+        )
+        or any(
+            key.startswith(_WAN_IDENTITY) and _plain(recorded.get(key, "")) != value
+            for key, value in wanted.items()
+        )
     )
 
 
@@ -236,6 +308,8 @@ def _continued(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> dict[s
             entries[key] = value
         elif _is_structure(key):
             entries[key] = _back(value) if stays else _gone(value)
+        elif key.startswith(_WAN_IDENTITY):
+            entries[key] = value
     for key, value in wanted.items():
         if key.startswith("live/"):
             entries[key] = value if recorded.get(key) == value else GIVEN + value
@@ -259,7 +333,10 @@ def _changes(
             effect = "live" if entries[key].startswith(GIVEN) else "at the next start"
             others.append(f"{_shown(key)}: new: {effect}")
         elif _is_structure(key) and not after and not before.startswith(GONE):
-            others.append(f"{_shown(key)}: removed: members keep its data")
+            others.append(f"{_shown(key)}: removed: {_kept(key)}")
+        elif key.startswith(_WAN_IDENTITY) and after and before != after:
+            secret = key.removeprefix(_WAN_IDENTITY)
+            restarts.append(f"Secret {secret} of wan: changed: restart")
         elif key.startswith("live/") and after and _plain(before) != after:
             others.append(f"{key.removeprefix('live/')}: changed: live")
     return [*restarts, *others]
@@ -282,7 +359,18 @@ def _given_structures(cluster: GridCluster, entries: Mapping[str, str]) -> str:
         for name, element in tree.get(section, {}).items():
             if _is_given(entries[_structure_key(section, name)]):
                 given.setdefault(section, {})[name] = element
-    return yaml_text({"grid": given}) if given else ""
+    if not given:
+        return ""
+    # Members take a reference to what the same document declares.
+    named = {name for element in given.get("map", {}).values() for name in _references(element)}
+    declared: dict[str, Any] = (
+        {_WAN_REPLICATION: {name: {} for name in sorted(named)}} if named else {}
+    )
+    return yaml_text({"grid": {**declared, **given}})
+
+
+def _references(element: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(element.get("wan-replication-ref", ()))
 
 
 def _structure_key(section: str, name: str) -> str:
@@ -292,12 +380,19 @@ def _structure_key(section: str, name: str) -> str:
 
 
 def _is_structure(key: str) -> bool:
-    return key.startswith(("map/", "queue/"))
+    """Return whether running members can be given what the entry is about."""
+    return key.startswith(("map/", "queue/", PUBLISHER_PREFIX))
 
 
 def _shown(key: str) -> str:
+    if key.startswith(PUBLISHER_PREFIX):
+        return "wan[{}].publishers[{}]".format(*_publisher_name(key))
     section, _, name = key.partition("/")
     return f"{_STRUCTURES[section]}[{name}]"
+
+
+def _kept(key: str) -> str:
+    return "live" if key.startswith(PUBLISHER_PREFIX) else "members keep its data"
 
 
 def _back(value: str) -> str:

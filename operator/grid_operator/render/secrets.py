@@ -21,8 +21,10 @@ from grid_operator.api.names import (
     USERNAME_KEY,
     identity_secret_name,
     management_secret_name,
+    wan_secret_name,
 )
 from grid_operator.api.security import ClientCertificates
+from grid_operator.render.configuration.wan import publisher_secrets
 from grid_operator.render.context import SecretContent
 from grid_operator.render.metadata import child_metadata
 
@@ -42,16 +44,29 @@ RECORD_PREFIX: Final = "secret/"
 KEYED_DIGITS: Final = 16
 """Hexadecimal digits kept of a keyed digest."""
 IDENTITY_USER: Final = "member"
+WAN_USER: Final = "wan"
+WAN_TLS_KEYS: Final = (TLS_CERTIFICATE_KEY, TLS_KEY_KEY, TLS_AUTHORITY_KEY)
 _USERNAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 
 
 def generated_secrets(cluster: GridCluster) -> dict[str, str]:
     """Return the Secrets that are made when they are absent: the user name in each, by name."""
     security = cluster.spec.security
-    if not security.enabled:
-        return {}
-    users = {user.secret_name: user.name for user in security.users}
-    return {**users, identity_secret_name(cluster.metadata.name): IDENTITY_USER}
+    name = cluster.metadata.name
+    secret = listener_secret(cluster)
+    found = {} if secret is None else {secret: WAN_USER}
+    if security.enabled:
+        found |= {user.secret_name: user.name for user in security.users}
+        found[identity_secret_name(name)] = IDENTITY_USER
+    return found
+
+
+def listener_secret(cluster: GridCluster) -> str | None:
+    """Return the Secret that clusters show which send changes, None when none is taken."""
+    listener = cluster.spec.wan_listener
+    if not listener.enabled:
+        return None
+    return listener.secret_name or wan_secret_name(cluster.metadata.name)
 
 
 def named_secrets(cluster: GridCluster) -> tuple[str, ...]:
@@ -62,6 +77,9 @@ def named_secrets(cluster: GridCluster) -> tuple[str, ...]:
         names.add(spec.tls.secret_name)
     if spec.license is not None:
         names.add(spec.license.secret_name)
+    if spec.wan_listener.tls is not None:
+        names.add(spec.wan_listener.tls.secret_name)
+    names.update(publisher_secrets(spec))
     return tuple(sorted(names))
 
 
@@ -141,6 +159,12 @@ def password_of(context: RenderContext, name: str) -> str:
     return "" if content is None else content.data.get(PASSWORD_KEY, "")
 
 
+def username_of(context: RenderContext, name: str) -> str:
+    """Return the user name in a Secret; empty when it is missing."""
+    content = context.secrets.get(name)
+    return "" if content is None else content.data.get(USERNAME_KEY, "")
+
+
 def license_text(cluster: GridCluster, context: RenderContext) -> str:
     """Return the license that members are given; empty when there is none."""
     wanted = cluster.spec.license
@@ -188,6 +212,7 @@ def _content_problems(cluster: GridCluster, context: RenderContext) -> Iterator[
     yield from _username_problems(cluster, context)
     yield from _tls_problems(cluster, context)
     yield from _license_problems(cluster, context)
+    yield from _wan_problems(cluster, context)
 
 
 def _username_problems(cluster: GridCluster, context: RenderContext) -> Iterator[str]:
@@ -247,6 +272,23 @@ def _license_problems(cluster: GridCluster, context: RenderContext) -> Iterator[
         yield f"Secret {wanted.secret_name} has no {wanted.key} in UTF-8: add it"
     elif len(text.encode()) > MAX_LICENSE_BYTES:
         yield f"Secret {wanted.secret_name}: {wanted.key} is longer than {MAX_LICENSE_BYTES} bytes"
+
+
+def _wan_problems(cluster: GridCluster, context: RenderContext) -> Iterator[str]:
+    shown, asked = publisher_secrets(cluster.spec), listener_secret(cluster)
+    for name in sorted({*shown, *(() if asked is None else (asked,))}):
+        data = context.secrets[name].data
+        if not _USERNAME.fullmatch(data.get(USERNAME_KEY, "")):
+            yield (
+                f"Secret {name}: {USERNAME_KEY} must be a name of letters, digits, dots, dashes, "
+                "underscores and @"
+            )
+        if name not in generated_secrets(cluster):
+            yield from _password_problems(name, data)
+    tls = cluster.spec.wan_listener.tls
+    for key in WAN_TLS_KEYS if tls is not None else ():
+        if tls is not None and not context.secrets[tls.secret_name].data.get(key):
+            yield f"Secret {tls.secret_name} has no {key}: add it"
 
 
 def _decoded(value: Any) -> str | None:

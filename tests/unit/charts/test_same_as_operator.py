@@ -43,6 +43,8 @@ IN_EVERY_MEMBER: Final = (
     "deletionProtection",
     "license",
     "configFormat",
+    "wan",
+    "wanListener",
 )
 """What the chart refuses without an operator, by name."""
 GENERATED: Final = 150
@@ -74,6 +76,8 @@ RECORDED: Final[dict[str, tuple[Spec, Spec]]] = {
 def without_operator(spec: Spec) -> Spec:
     """Return what of a spec the chart takes without an operator."""
     taken = {key: copy.deepcopy(v) for key, v in spec.items() if key not in IN_EVERY_MEMBER}
+    for structure in taken.get("maps", ()):
+        structure.pop("wan", None)
     schedule = taken.get("persistence", {}).get("backup", {}).get("schedule", {})
     schedule.pop("missedRunPolicy", None)
     return taken

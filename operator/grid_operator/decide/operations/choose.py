@@ -1,6 +1,7 @@
 """Which operation begins when none is under way.
 
-    recover ▸ Restore ▸ Stop, Start ▸ Shrink ▸ Restart ▸ ChangeState ▸ ApplyLive ▸ Backup
+    recover ▸ Restore ▸ Stop, Start ▸ Shrink ▸ Restart ▸ ChangeState ▸ ApplyLive ▸ WanPublisher,
+    WanState ▸ Backup
 
 What is asked for and cannot be done in this state of the cluster is refused at once: a request
 that waited would come true when nobody expects it any more.
@@ -27,6 +28,7 @@ from grid_operator.decide.operations import (
     shrink,
     start,
     stop,
+    wan_state,
 )
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost
@@ -223,6 +225,15 @@ def _apply_live(situation: Situation, _: Requests, choice: Choice) -> None:
         _begin_or_retry(situation, choice, found)
 
 
+def _wan(situation: Situation, _: Requests, choice: Choice) -> None:
+    if _is_down(situation):
+        return
+    # A state that cannot be told holds up no publisher, nor the other way round.
+    for found in wan_state.wanted_with_publishers(situation):
+        if choice.operation is None:
+            _begin_or_retry(situation, choice, found)
+
+
 def _backup(situation: Situation, requests: Requests, choice: Choice) -> None:
     interrupt = requests.ids.get(asked.BACKUP_INTERRUPT)
     if interrupt is not None:
@@ -353,5 +364,6 @@ _POLICIES: Final[tuple[Callable[[Situation, Requests, Choice], None], ...]] = (
     _restart,
     _change_state,
     _apply_live,
+    _wan,
     _backup,
 )

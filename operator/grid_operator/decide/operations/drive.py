@@ -26,6 +26,8 @@ from grid_operator.decide.operations import (
     shrink,
     start,
     stop,
+    wan_publisher,
+    wan_state,
 )
 from grid_operator.decide.operations.choose import Choice, choose
 from grid_operator.decide.operations.journal import Move, filed, finish
@@ -49,6 +51,8 @@ _STEPS: Final[Mapping[OperationKind, Callable[[Situation, OperationStatus], Move
     OperationKind.FORCE_START: recover.step,
     OperationKind.RESTORE: restore.step,
     OperationKind.SHRINK: shrink.step,
+    OperationKind.WAN_PUBLISHER: wan_publisher.step,
+    OperationKind.WAN_STATE: wan_state.step,
 }
 _RECOVERY: Final = frozenset({Step.CALL, Step.AWAIT_READY, Step.GIVE_UP})
 _KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
@@ -62,6 +66,8 @@ _KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
     OperationKind.BACKUP: frozenset({Step.BEGIN, Step.AWAIT_FINISH, Step.INTERRUPT, Step.FINISH}),
     OperationKind.RESTORE: frozenset({Step.COPY, Step.CLEAN_UP}),
     OperationKind.SHRINK: frozenset({Step.LEAVE, Step.AWAIT_LEFT, Step.REMOVE_POD}),
+    OperationKind.WAN_PUBLISHER: frozenset({Step.CALL, Step.CONFIRM}),
+    OperationKind.WAN_STATE: frozenset({Step.CALL, Step.CONFIRM}),
     OperationKind.PARTIAL_START: _RECOVERY,
     OperationKind.FORCE_START: _RECOVERY,
     OperationKind.SHUT_DOWN: frozenset({Step.PASSIVE, Step.SHUTDOWN, Step.FINISH}),

@@ -56,11 +56,15 @@ _AFTER_DONE: Final[Mapping[tuple[OperationKind, str], Step]] = {
     (OperationKind.BACKUP, Step.INTERRUPT): Step.FINISH,
     (OperationKind.PARTIAL_START, Step.CALL): Step.AWAIT_READY,
     (OperationKind.FORCE_START, Step.CALL): Step.AWAIT_READY,
+    (OperationKind.WAN_PUBLISHER, Step.CALL): Step.CONFIRM,
+    (OperationKind.WAN_STATE, Step.CALL): Step.CONFIRM,
     (OperationKind.SHUT_DOWN, Step.PASSIVE): Step.SHUTDOWN,
     (OperationKind.SHUT_DOWN, Step.SHUTDOWN): Step.FINISH,
 }
 """Where a step leads when the member has done what it was told."""
-_OF_ONE_POD: Final = frozenset({OperationKind.RESTART, OperationKind.SHRINK})
+_OF_ONE_POD: Final = frozenset(
+    {OperationKind.RESTART, OperationKind.SHRINK, OperationKind.WAN_STATE}
+)
 """What one pod was told is nothing that its successor was told."""
 _FINAL_REFUSALS: Final = frozenset(
     {Endpoint.PARTIAL_START, Endpoint.FORCE_START, Endpoint.CONFIG_UPLOAD, Endpoint.LICENSE}

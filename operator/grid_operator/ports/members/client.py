@@ -40,6 +40,7 @@ from grid_operator.ports.members.wire import (
     RefusedError,
     Wire,
     ask_view,
+    ask_wan,
     gate_trace,
 )
 from grid_operator.ports.metrics import OperatorMetrics
@@ -137,7 +138,7 @@ class MemberClient:
         timed_out = False
         try:
             async with asyncio.timeout(self._view_timeout_s):
-                view = _without(access.password, await ask_view(self._wire(pod, access)))
+                view = _without(access.password, await self._ask(pod, access))
         except TimeoutError:
             timed_out = True
             limit = f"{self._view_timeout_s:g} s"
@@ -152,6 +153,13 @@ class MemberClient:
         outcome = "problem" if isinstance(view, MemberProblem) else "done"
         self._metrics.member_asked(VIEW, outcome, time.monotonic() - began)
         return view
+
+    async def _ask(self, pod: KubeObject, access: MemberAccess) -> MemberView | MemberProblem:
+        wire = self._wire(pod, access)
+        view = await ask_view(wire)
+        if isinstance(view, MemberProblem) or not access.asks_wan:
+            return view
+        return replace(view, wan=await ask_wan(wire))
 
     async def call(
         self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_operator.decide.model import MemberOperation, MemberView, StructureUse
+from grid_operator.decide.model import (
+    MemberOperation,
+    MemberView,
+    StructureUse,
+    WanPublisherView,
+)
 from grid_operator.decide.words import printable
 
 if TYPE_CHECKING:
@@ -18,6 +23,9 @@ CLUSTER_PATH: Final = "/grid/rest/cluster"
 VERSION_PATH: Final = "/grid/rest/management/cluster/version"
 OPERATIONS_PATH: Final = "/grid/rest/management/cluster/operations"
 USAGE_PATH: Final = "/grid/rest/management/cluster/usage"
+
+WAN_PATH: Final = "/grid/rest/wan/status"
+WAN_UNCONFIGURED: Final = "wan-replication is not configured"
 
 MAX_OPERATIONS: Final = 256
 MAX_STRUCTURES: Final = 2_000
@@ -122,6 +130,30 @@ def _structures(body: bytes | None) -> tuple[StructureUse, ...]:
             entries=_field(item, "entries", int, path),
         )
         for item in list(_dicts(found, path))[:MAX_STRUCTURES]
+    )
+
+
+def wan_publishers(body: bytes) -> tuple[WanPublisherView, ...]:
+    """Return the publishers of a document about WAN replication.
+
+    Raises:
+        BadAnswerError: It is not as the interface says.
+    """
+    path = WAN_PATH
+    return tuple(
+        WanPublisherView(
+            replication=_text(replication, "name", MAX_TEXT_LENGTH, path),
+            id=_text(publisher, "publisherId", MAX_TEXT_LENGTH, path),
+            states={
+                _word(member, "uuid", MAX_ID_LENGTH, path): _word(
+                    member, "state", MAX_WORD_LENGTH, path
+                )
+                for member in _dicts(publisher.get("members"), path)
+            },
+            reason=printable(str(publisher.get("needsSyncReason") or ""))[:MAX_TEXT_LENGTH],
+        )
+        for replication in _dicts(parse_object(body, path).get("replications"), path)
+        for publisher in _dicts(replication.get("publishers"), path)
     )
 
 

@@ -19,10 +19,13 @@ from grid_operator.ports.members.view import (
     SAFE_PATH,
     USAGE_PATH,
     VERSION_PATH,
+    WAN_PATH,
+    WAN_UNCONFIGURED,
     BadAnswerError,
     member_view,
     node_state,
     parse_object,
+    wan_publishers,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import SimpleNamespace
 
-    from grid_operator.decide.model import MemberView
+    from grid_operator.decide.model import MemberView, WanPublisherView
 
 BODY_LIMIT_BYTES: Final = 256 * 1024
 USAGE_LIMIT_BYTES: Final = 1024 * 1024
@@ -39,6 +42,8 @@ VERSION_TIMEOUT_S: Final = 1.5
 otherwise that it lives."""
 USAGE_TIMEOUT_S: Final = 1.0
 """Usage is told for people: a member that cannot tell it now is as good as any."""
+_OK: Final = 200
+_CONFLICT: Final = 409
 _NOT_SAFE: Final = "not safe: "
 
 
@@ -199,6 +204,26 @@ async def _usage(wire: Wire) -> bytes | None:
     except (TimeoutError, BadAnswerError):
         return None
     return reply.body if reply.status == 200 else None
+
+
+async def ask_wan(wire: Wire) -> tuple[WanPublisherView, ...] | None:
+    """Return the publishers that a member shows, None when it cannot tell now.
+
+    Raises:
+        BadAnswerError: It says something that is not in the interface.
+    """
+    try:
+        async with asyncio.timeout(USAGE_TIMEOUT_S):
+            reply = await wire.get(WAN_PATH, USAGE_LIMIT_BYTES)
+    except TimeoutError:
+        return None
+    if reply.status == _CONFLICT and _is_unconfigured(reply.body):
+        return ()
+    return wan_publishers(reply.body) if reply.status == _OK else None
+
+
+def _is_unconfigured(body: bytes) -> bool:
+    return parse_object(body, WAN_PATH).get("message") == WAN_UNCONFIGURED
 
 
 async def _unsafe(wire: Wire, view: MemberView) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.structures import EvictionPolicy, MaxSizePolicy
+from grid_operator.render.configuration.wan import map_reference
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridClusterSpec
@@ -43,7 +44,8 @@ def _map(structure: MapSpec) -> dict[str, Any]:
             "max-size-policy": _SIZE_POLICIES[eviction.max_size_policy],
             "size": eviction.size,
         }
-    return {**element, **_data_persistence(structure.data_persistence)}
+    kept = _data_persistence(structure.data_persistence)
+    return {**element, **kept, **map_reference(structure.wan)}
 
 
 def _queue(structure: QueueSpec) -> dict[str, Any]:

@@ -25,6 +25,12 @@ from grid_operator.api.network import EndpointGroupName
 from grid_operator.api.persistence import RecoveryPolicy
 from grid_operator.api.security import ClientCertificates
 from grid_operator.render.configuration.structures import structure_trees
+from grid_operator.render.configuration.wan import (
+    publisher_realms,
+    wan_listener,
+    wan_realms,
+    wan_sections,
+)
 from grid_operator.render.configuration.xml import configuration_xml
 
 if TYPE_CHECKING:
@@ -84,6 +90,7 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
     tree["shutdown"] = {"parked-file": f"${{{PARKED_FILE_VARIABLE}}}"}
     if spec.drain_seconds:
         tree["shutdown"]["drain-seconds"] = spec.drain_seconds
+    tree |= wan_sections(cluster)
     tree |= structure_trees(spec)
     if spec.metrics_port is not None:
         tree["metrics"] = _metrics(spec.metrics_port)
@@ -157,6 +164,9 @@ def _network(spec: GridClusterSpec) -> dict[str, Any]:
         element |= {"join": _join(spec), "cluster": {"port": {"port": MEMBERS_PORT}}}
     if spec.encrypts_members:
         element["cluster"]["ssl"] = _members_ssl()
+    wan = wan_listener(spec)
+    if wan is not None:
+        element["wan"] = {"enabled": spec.wan_listener.enabled, **wan}
     return element
 
 
@@ -185,6 +195,9 @@ def _advanced_network(spec: GridClusterSpec) -> dict[str, Any]:
         if spec.encrypts_members:
             members["ssl"] = _members_ssl()
         element |= {"join": _join(spec), "member-server-socket-endpoint-config": members}
+    wan = wan_listener(spec) if spec.wan_listener.enabled else None
+    if wan is not None:
+        element["wan-server-socket-endpoint-config"] = {**wan, "interfaces": _interfaces()}
     return element
 
 
@@ -242,7 +255,7 @@ def _endpoint_groups(spec: GridClusterSpec) -> dict[str, Any]:
 
 
 def _security(spec: GridClusterSpec) -> dict[str, Any]:
-    realms = [_management_realm()]
+    realms = [_management_realm(), *wan_realms(spec), *publisher_realms(spec)]
     if not spec.security.enabled:
         return {"realms": realms}
     element: dict[str, Any] = {

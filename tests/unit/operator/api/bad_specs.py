@@ -13,6 +13,8 @@ from tests.unit.operator.api.clusters import make_cluster
 ADVANCED = {"advancedNetwork": {"enabled": True}}
 ADA = {"name": "ada", "secretName": "ada"}
 CRON = {"cron": "* * * * *"}
+TARGET = {"id": "p", "targetCluster": "b", "secretName": "s"}
+LISTENER = {"enabled": True}
 
 
 def all_models(model: type[SpecModel]) -> list[type[SpecModel]]:
@@ -49,6 +51,14 @@ def backup(**fields: Any) -> dict[str, Any]:
 
 def restore(**source: Any) -> dict[str, Any]:
     return {"persistence": {"enabled": True}, "restoreFrom": source}
+
+
+def wan(*publishers: dict[str, Any]) -> dict[str, Any]:
+    return {"wan": [{"name": "r", "publishers": list(publishers)}]}
+
+
+def listener(**fields: Any) -> dict[str, Any]:
+    return {"wanListener": {"enabled": True, **fields}}
 
 
 BAD_SPECS: Final[list[tuple[dict[str, Any], str]]] = [
@@ -125,4 +135,24 @@ BAD_SPECS: Final[list[tuple[dict[str, Any], str]]] = [
     ({"pod": {"securityContext": {"runAsUser": 0}}}, "runAsUser"),
     ({"pod": {"securityContext": {"privileged": True}}}, "privileged"),
     ({"pod": {"affinity": "none"}}, "pod.affinity"),
+    (wan(TARGET), "exactly one of endpoints and target"),
+    (wan({**TARGET, "endpoints": ["h"], "target": {"name": "b"}}), "exactly one of endpoints"),
+    (wan({"id": "p", "targetCluster": "b", "endpoints": ["h"]}), "publishers.0.secretName"),
+    (wan({**TARGET, "endpoints": ["h"], "id": "a&b"}), "publishers.0.id"),
+    (wan(*[{**TARGET, "endpoints": ["h"]}] * 2), "publishers: duplicate p"),
+    ({"wan": [{"name": "r"}, {"name": "r"}]}, "wan: duplicate r"),
+    (maps(wan={"replication": "r"}), "must be the name of one of spec.wan"),
+    (maps(wan={"replication": "r", "mergePolicy": "HigherHits"}), "maps.0.wan.mergePolicy"),
+    (listener(port=5701), "wanListener.port is the REST port or metrics.port"),
+    (listener(port=5703), "wanListener.port is the REST port or metrics.port"),
+    ({"wanListener": {"port": 5704}}, "5702 and 5704 belong to other listeners"),
+    ({"wanListener": {"secretName": "s"}}, "no effect while wanListener.enabled is false"),
+    (listener(**{"from": [{}]}), "needs name, perhaps with namespace, or cidr"),
+    (listener(**{"from": [{"name": "a", "cidr": "::/0"}]}), "needs name, perhaps with namespace"),
+    (listener(**{"from": [{"namespace": "a", "cidr": "::/0"}]}), "needs name, perhaps with"),
+    (listener(service={"nodePort": 30000}), "wanListener.service.nodePort needs type"),
+    (
+        {**listener(), "pod": {"sidecars": [{"name": "a", "ports": [{"containerPort": 5705}]}]}},
+        "the WAN port",
+    ),
 ]

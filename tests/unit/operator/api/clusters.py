@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.gridcluster import GridCluster
@@ -19,6 +20,12 @@ SECRETS = {
     "license": SecretContent({"license": "a-license\n"}),
 }
 CONTEXT = RenderContext("grid-system", "grid-operator", "a-password", secrets=SECRETS)
+WAN_SECRETS = {
+    "demo-wan": SecretContent({"username": "wan", "password": "listener-password"}, True),
+    "london-wan": SecretContent({"username": "wan", "password": "london-password"}),
+    "wan-tls": SecretContent({"tls.crt": "cert", "tls.key": "key", "ca.crt": "ca"}),
+}
+WAN_CONTEXT = replace(CONTEXT, secrets=WAN_SECRETS)
 
 EXTRA_VOLUMES: list[dict[str, Any]] = [
     {"name": "settings", "configMap": {"name": "extra"}},
@@ -189,6 +196,63 @@ SECURE_SPEC: dict[str, Any] = {
     "maps": [{"name": "a & <b> \"c\" 'd' é"}],
 }
 SEVERAL_SPEC: dict[str, Any] = {"size": 3, "tls": {"secretName": "member-tls"}}
+WAN_SPEC: dict[str, Any] = {
+    "clusterName": "tokyo",
+    "wanListener": {
+        "enabled": True,
+        "port": 5805,
+        "tls": {"secretName": "wan-tls", "clientCertificates": "Optional"},
+        "acceptedClusters": ["london", "paris"],
+        "from": [
+            {"name": "london"},
+            {"name": "paris", "namespace": "eu"},
+            {"cidr": "192.0.2.0/24"},
+        ],
+        "service": {
+            "type": "LoadBalancer",
+            "nodePort": 30805,
+            "annotations": {"example.org/lb": "internal"},
+        },
+    },
+    "wan": [
+        {
+            "name": "everywhere",
+            "publishers": [
+                {
+                    "id": "london",
+                    "targetCluster": "london",
+                    "target": {"name": "london", "port": 5905},
+                    "secretName": "london-wan",
+                    "state": "Paused",
+                    "queueCapacity": 1000,
+                    "queueFullBehavior": "ThrowException",
+                    "batchSize": 50,
+                },
+                {
+                    "id": "paris",
+                    "targetCluster": "paris",
+                    "endpoints": ["paris.example", "[2001:db8::1]:5706"],
+                    "secretName": "london-wan",
+                    "state": "Manual",
+                },
+            ],
+        },
+        {"name": "empty"},
+    ],
+    "maps": [
+        {
+            "name": "orders",
+            "wan": {
+                "replication": "everywhere",
+                "mergePolicy": "PassThrough",
+                "republishing": False,
+                "includeKeys": ["a*", "<b>"],
+                "excludeKeys": ["*tmp"],
+            },
+        },
+        {"name": "local"},
+    ],
+}
 SPECS: dict[str, dict[str, Any]] = {
     "minimal": {},
     "full": FULL_SPEC,

@@ -51,6 +51,20 @@ _CERTIFICATE: Final = f"{ACCESS}both_ports_show_the_certificate_of_the_secret"
 _LICENSE: Final = f"{ACCESS}members_are_given_the_license_of_the_secret_and_key"
 _LOG: Final = f"{NETWORK}the_log_is_of_the_format_and_level"
 
+WAN: Final = f"{_FIELDS}test_wan.py::test_"
+_REPLICATES: Final = f"{WAN}two_clusters_replicate_both_ways"
+_SHOWN: Final = f"{WAN}who_shows_another_secret_or_is_not_accepted_sends_nothing"
+_WAN_SERVICE: Final = f"{WAN}the_service_is_as_the_spec_says"
+_SENDERS: Final = f"{WAN}those_of_the_list_reach_the_wan_port_and_nobody_else"
+_TARGETS: Final = f"{WAN}members_reach_their_targets_and_no_others"
+_OF_WAN: Final = f"{CONFIGURATION}wan_configuration.py::test_"
+_PUBLISHES: Final = f"{_OF_WAN}a_member_knows_the_publishers_of_the_spec"
+_REFERS: Final = f"{_OF_WAN}a_map_refers_to_its_replication_as_the_spec_says"
+_LISTENS: Final = f"{_OF_WAN}a_member_listens_for_clusters_as_the_spec_says"
+_LIVE_PUBLISHER: Final = (
+    f"{RENDER}record_wan.py::test_a_new_publisher_with_a_secret_that_members_know_restarts_nobody"
+)
+
 SPEC: Final[Table] = {
     "spec.size": (
         f"{KUBERNETES}a_member_for_each_of_the_size_with_a_claim_for_each",
@@ -115,6 +129,45 @@ SPEC: Final[Table] = {
     ),
     "spec.maps[].dataPersistence.enabled": (_ON_DISK,),
     "spec.maps[].dataPersistence.fsync": (_SYNCED,),
+    "spec.maps[].wan.replication": (_REPLICATES, _REFERS),
+    "spec.maps[].wan.mergePolicy": (_REFERS,),
+    "spec.maps[].wan.republishing": (_REFERS,),
+    "spec.maps[].wan.includeKeys[]": (_REFERS,),
+    "spec.maps[].wan.excludeKeys[]": (_REFERS, _REPLICATES),
+    "spec.wan[].name": (_REPLICATES, _PUBLISHES),
+    "spec.wan[].publishers[].id": (_PUBLISHES, _LIVE_PUBLISHER),
+    "spec.wan[].publishers[].targetCluster": (_PUBLISHES, _REPLICATES),
+    "spec.wan[].publishers[].endpoints[]": (_REPLICATES, _TARGETS),
+    "spec.wan[].publishers[].target.namespace": (_TARGETS,),
+    "spec.wan[].publishers[].target.name": (_TARGETS, _PUBLISHES),
+    "spec.wan[].publishers[].target.port": (_TARGETS,),
+    "spec.wan[].publishers[].secretName": (_SHOWN,),
+    "spec.wan[].publishers[].state": (
+        f"{WAN}a_paused_publisher_begins_paused",
+        f"{RENDER}record_wan.py::test_another_state_restarts_nobody",
+        f"{OPERATIONS}wan.py::test_a_state_is_told_to_every_member_once",
+        f"{OPERATIONS}wan.py::test_manual_leaves_the_members_alone",
+    ),
+    "spec.wan[].publishers[].queueCapacity": (_PUBLISHES,),
+    "spec.wan[].publishers[].queueFullBehavior": (_PUBLISHES,),
+    "spec.wan[].publishers[].batchSize": (_PUBLISHES,),
+    "spec.wanListener.enabled": (_REPLICATES, _WAN_SERVICE),
+    "spec.wanListener.port": (_LISTENS, _WAN_SERVICE, _SENDERS),
+    "spec.wanListener.secretName": (
+        f"{WAN}the_secret_of_the_listener_is_made_and_the_named_one_is_taken",
+    ),
+    "spec.wanListener.tls.secretName": (
+        f"{WAN}certificates_are_mounted_and_the_port_is_opened",
+        _LISTENS,
+    ),
+    "spec.wanListener.tls.clientCertificates": (_LISTENS,),
+    "spec.wanListener.acceptedClusters[]": (_SHOWN, _LISTENS),
+    "spec.wanListener.from[].namespace": (_SENDERS,),
+    "spec.wanListener.from[].name": (_SENDERS,),
+    "spec.wanListener.from[].cidr": (_SENDERS,),
+    "spec.wanListener.service.type": (_WAN_SERVICE,),
+    "spec.wanListener.service.nodePort": (_WAN_SERVICE,),
+    "spec.wanListener.service.annotations": (_WAN_SERVICE,),
     "spec.queues[].name": (_QUEUED, _ON_DISK),
     "spec.queues[].maxSize": (_QUEUED,),
     "spec.queues[].dataPersistence.enabled": (_ON_DISK,),

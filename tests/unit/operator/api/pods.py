@@ -15,9 +15,10 @@ _VOLUMES: Final = "volumes config, tmp, tls, data, backup and those that start w
 _CONTAINERS: Final = "container member and those that start with grid- are the operator's own"
 _PATH: Final = "mountPath must be an absolute path"
 _DIRECTORIES: Final = (
-    "/etc/grid, /etc/grid-tls, /data, /backup, /tmp, /opt/grid and what is above and below"
+    "/etc/grid, /etc/grid-tls, /etc/grid-wan-tls, /data, /backup, /tmp, /opt/grid and what is "
+    "above and below"
 )
-_PORTS: Final = "the REST port, the metrics port, 5702 and 5704 are the member's own"
+_PORTS: Final = "the REST port, the metrics port, the WAN port, 5702 and 5704 are the member's own"
 
 
 def pod(**fields: Any) -> Spec:

@@ -26,6 +26,20 @@ def volume(size: str) -> dict[str, Any]:
     return {"persistence": {"enabled": True, "backup": {"volume": {"size": size}}}}
 
 
+def sender(cidr: str) -> dict[str, Any]:
+    return {"wanListener": {"enabled": True, "from": [{"cidr": cidr}]}}
+
+
+def endpoint(text: str) -> dict[str, Any]:
+    publisher = {"id": "p", "targetCluster": "b", "secretName": "s", "endpoints": [text]}
+    return {"wan": [{"name": "r", "publishers": [publisher]}]}
+
+
+def replicated(pattern: str) -> dict[str, Any]:
+    wan = {"replication": "r", "includeKeys": [pattern]}
+    return {"wan": [{"name": "r"}], "maps": [{"name": "m", "wan": wan}]}
+
+
 @pytest.mark.parametrize(
     ("spec", "reason", "told"),
     [
@@ -42,6 +56,16 @@ def volume(size: str) -> dict[str, Any]:
         (volume("0"), "InvalidQuantity", "persistence.backup.volume.size"),
         ({"exposure": {"allowedCidrs": ["10.0.0.1/8"]}}, "InvalidNetwork", "10.0.0.1/8"),
         ({"exposure": {"allowedCidrs": ["10.0.0.0/33"]}}, "InvalidNetwork", "10.0.0.0/33"),
+        (sender("10.0.0.1/8"), "InvalidNetwork", "spec.wanListener.from: '10.0.0.1/8'"),
+        (endpoint("http://b.example"), "InvalidWan", "spec.wan[r].publishers[p].endpoints"),
+        (endpoint("b.example:70000"), "InvalidWan", "one is written host, host:port"),
+        (replicated("a*b*"), "InvalidWan", "spec.maps: 'm': wan: 'a*b*' has more than one *"),
+        (replicated("a\ufffe"), "InvalidWan", "no text may hold"),
+        (
+            {"wanListener": {"service": {"annotations": {"a b": ""}}}},
+            "InvalidLabel",
+            "spec.wanListener.service.annotations",
+        ),
         ({"exposure": {"annotations": {"a b": ""}}}, "InvalidLabel", "exposure.annotations"),
         (
             {"exposure": {"annotations": {"gridcluster.io/rendered-hash": "x"}}},

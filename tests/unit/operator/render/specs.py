@@ -33,6 +33,9 @@ NAMES: Final = (st.sampled_from(TRAPS) | st.text(_CHARACTERS, min_size=1, max_si
     lambda name: name == name.strip()
 )
 _GROUPS: Final = ("ClusterRead", "ClusterWrite", "Persistence", "Wan", "Data", "Cp")
+_CLUSTER_NAMES: Final = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
+_WAN_NAMES: Final = st.from_regex(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?\Z")
+WAN_SECRETS: Final = ("a", "a-wan", "b.wan")
 _COUNTS: Final = st.integers(0, 2**31 - 1)
 
 
@@ -46,8 +49,12 @@ def _spec(draw: st.DrawFn) -> Spec:
     kept = draw(st.booleans())
     advanced = draw(st.booleans())
     size = draw(st.sampled_from([1, 1, 2, 3, 5]))
-    ports = st.integers(1024, 65535).filter(lambda port: port not in (5702, 5704))
+    ports = st.integers(1024, 65535).filter(lambda port: port not in (5702, 5704, 5705))
     rest_port = draw(ports)
+    replications = draw(_replications())
+    structures = draw(_structures(_map, kept))
+    for structure in structures if replications else ():
+        structure["wan"] = draw(st.none() | _reference([r["name"] for r in replications]))
     groups = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
     return {
         "clusterName": draw(st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")),
@@ -60,7 +67,9 @@ def _spec(draw: st.DrawFn) -> Spec:
             "enabled": rest_port != 5703 and draw(st.booleans()),
             "port": draw(ports.filter(lambda port: port != rest_port)),
         },
-        "maps": draw(_structures(_map, kept)),
+        "maps": structures,
+        "wan": replications,
+        "wanListener": draw(_listener()),
         "queues": draw(_structures(_queue, kept)),
         "size": size,
         "persistence": draw(_persistence(size)) if kept else {},
@@ -105,6 +114,61 @@ def _kept(draw: st.DrawFn, kept: bool) -> Spec:
         return {}
     return {
         "dataPersistence": {"enabled": kept and draw(st.booleans()), "fsync": draw(st.booleans())}
+    }
+
+
+@st.composite
+def _replications(draw: st.DrawFn) -> list[Spec]:
+    names = draw(st.lists(_WAN_NAMES, unique=True, max_size=2))
+    return [{"name": name, "publishers": draw(_publishers())} for name in names]
+
+
+@st.composite
+def _publishers(draw: st.DrawFn) -> list[Spec]:
+    ids = draw(st.lists(_WAN_NAMES, unique=True, max_size=2))
+    endpoints = st.sampled_from(["b", "b.example:1", "192.0.2.1", "[::1]", "[::1]:65535"])
+    targets = [{"name": "b"}, {"name": "b", "namespace": "n"}]
+    return [
+        {
+            "id": each,
+            "targetCluster": draw(_CLUSTER_NAMES),
+            **draw(
+                st.fixed_dictionaries({"target": st.sampled_from(targets)})
+                | st.fixed_dictionaries({"endpoints": st.lists(endpoints, min_size=1, max_size=3)})
+            ),
+            "secretName": draw(st.sampled_from(WAN_SECRETS)),
+            "state": draw(st.sampled_from(["Replicating", "Paused", "Stopped", "Manual"])),
+            "queueCapacity": draw(st.integers(100, 10_000_000)),
+            "queueFullBehavior": draw(st.sampled_from(["DiscardAfterMutation", "ThrowException"])),
+            "batchSize": draw(st.integers(1, 10_000)),
+        }
+        for each in ids
+    ]
+
+
+@st.composite
+def _reference(draw: st.DrawFn, replications: list[str]) -> Spec:
+    policies = ["LatestUpdate", "PassThrough", "PutIfAbsent"]
+    return {
+        "replication": draw(st.sampled_from(replications)),
+        "mergePolicy": draw(st.sampled_from(policies)),
+        "republishing": draw(st.booleans()),
+        "includeKeys": draw(st.lists(NAMES, max_size=2)),
+        "excludeKeys": draw(st.lists(NAMES, max_size=2)),
+    }
+
+
+@st.composite
+def _listener(draw: st.DrawFn) -> Spec:
+    enabled = draw(st.booleans())
+    certificates = draw(st.sampled_from(["None", "Optional", "Required"]))
+    tls = draw(st.none() | st.just({"secretName": "w", "clientCertificates": certificates}))
+    if not enabled:
+        return {"tls": tls}
+    return {
+        "enabled": True,
+        "tls": tls,
+        "acceptedClusters": draw(st.lists(_CLUSTER_NAMES, max_size=2)),
     }
 
 

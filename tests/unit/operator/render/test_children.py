@@ -14,6 +14,8 @@ from tests.unit.operator.api.clusters import (
     EXTRA_VOLUMES,
     FULL_SPEC,
     SPECS,
+    WAN_CONTEXT,
+    WAN_SPEC,
     make_cluster,
     render,
 )
@@ -24,7 +26,11 @@ if TYPE_CHECKING:
 
     from grid_operator.api.objects import KubeObject
 
-GOLDEN = {**{name: render(spec) for name, spec in SPECS.items()}, "restore": restore_children()}
+GOLDEN = {
+    **{name: render(spec) for name, spec in SPECS.items()},
+    "restore": restore_children(),
+    "wan": render_children(make_cluster(WAN_SPEC), WAN_CONTEXT),
+}
 
 
 def ref(obj: KubeObject) -> str:

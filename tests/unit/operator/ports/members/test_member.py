@@ -11,7 +11,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from grid_operator.decide.model import MemberOperation, MemberProblem, MemberView, StructureUse
+from grid_operator.decide.model import (
+    MemberOperation,
+    MemberProblem,
+    MemberView,
+    StructureUse,
+    WanPublisherView,
+)
 from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.members import wire as member_wire
 from grid_operator.ports.members.breaker import TRIPPED_AFTER
@@ -72,6 +78,61 @@ async def member(serve: Serve, view_timeout_s: float = 0.3) -> AsyncIterator[Mem
 
     async with listening(connected) as port, MemberClient(port, view_timeout_s) as client:
         yield client
+
+
+WAN_PATH = "/grid/rest/wan/status"
+WAN: dict[str, object] = {
+    "status": "success",
+    "replications": [
+        {
+            "name": "r",
+            "publishers": [
+                {
+                    "publisherId": "p",
+                    "members": [{"uuid": "mine", "state": "PAUSED", "queued": 3}],
+                    "needsSyncReason": "the target may miss changes",
+                }
+            ],
+        }
+    ],
+    "sources": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "wan"),
+    [
+        (
+            "200 OK",
+            WAN,
+            (WanPublisherView("r", "p", {"mine": "PAUSED"}, "the target may miss changes"),),
+        ),
+        ("409 Conflict", {"message": "wan-replication is not configured"}, ()),
+        ("409 Conflict", {"message": "the cluster version is 0.1"}, None),
+        ("503 Unavailable", {}, None),
+        ("404 Not Found", {}, None),
+    ],
+)
+@pytest.mark.parametrize("asks", [True, False])
+async def test_publishers_are_asked_for_when_there_may_be_any(
+    status: str, document: dict[str, object], wan: object, asks: bool
+) -> None:
+    asked: list[str] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        path = path_of(head)
+        asked.append(path)
+        found = document if path == WAN_PATH else DOCUMENTS[path]
+        body = json.dumps(found).encode()
+        writer.write(http(body, status if path == WAN_PATH else "200 OK"))
+
+    async with member(serve, 3.0) as client:
+        access = MemberAccess("operator", PASSWORD, asks_wan=asks)
+        view = await client.fetch_view(POD, access)
+
+    assert isinstance(view, MemberView)
+    assert (WAN_PATH in asked) is asks
+    assert view.wan == (wan if asks else None)
 
 
 async def ask(client: MemberClient) -> MemberView | MemberProblem:

@@ -13,9 +13,10 @@ from grid_member.config.load import parse_config
 from grid_member.config.model.security import ClientCertificates
 from grid_operator.decide.validate import find_problem
 from grid_operator.render.configuration.tree import configuration_file, configuration_tree
+from grid_operator.render.configuration.wan import publisher_variables
 from grid_operator.render.configuration.xml import configuration_xml
 from tests.unit.operator.api.clusters import FULL_SPEC, SECURE_SPEC, SPECS, make_cluster
-from tests.unit.operator.render.specs import Spec, specs
+from tests.unit.operator.render.specs import WAN_SECRETS, Spec, specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,14 @@ ENVIRONMENT = {
     **{f"GRID_USER_{index}_PASSWORD": f"password-{index}" for index in range(3)},
     "GRID_DATA_DIR": "/data",
     "GRID_BACKUP_DIR": "/backup",
+    "GRID_WAN_USERNAME": "wan",
+    "GRID_WAN_PASSWORD": "a<&\"'${x}",
+    "GRID_WAN_TLS_DIR": "/etc/grid-wan-tls",
+    **{
+        name: f"{secret} & 's"
+        for secret in (*WAN_SECRETS, "london-wan")
+        for name in publisher_variables(secret)
+    },
     "GRID_TLS_DIR": "/etc/grid-tls",
     "GRID_PARKED_FILE": "/tmp/parked",
     **{f"GRID_MEMBER_{n}": f"demo-{n}.demo-members.default.svc" for n in range(5)},
