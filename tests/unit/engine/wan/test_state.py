@@ -282,26 +282,6 @@ def test_pass_through_overrules_clients_and_not_later_changes() -> None:
     assert single.state.wan.maps["m"].stamp("k") == 7
 
 
-@pytest.mark.parametrize(
-    "agreed",
-    [
-        pytest.param(agreement((), maps=()), id="no reference to a replication here"),
-        pytest.param(agreement(), id="another policy in the other direction"),
-    ],
-)
-def test_a_late_batch_that_passes_through_brings_no_old_value_back(agreed: Agreement) -> None:
-    """The policy is the source's: two members may send a shard, or one batch arrive twice."""
-    single = Single(agreed)
-    single.merge(change("k", 7, value=b"new"), PASS_THROUGH)
-    single.merge(change("gone", 7, kind=ChangeKind.REMOVAL), PASS_THROUGH)
-    single.acknowledge_all()
-    single.state = through_a_snapshot(single.state)
-    assert single.merge(change("k", 6, value=b"old"), PASS_THROUGH) is MergeResult.OLDER
-    assert single.merge(change("gone", 6, value=b"old"), PASS_THROUGH) is MergeResult.OLDER
-    single.put("k")
-    assert single.merge(change("k", 6), PASS_THROUGH) is MergeResult.TAKEN
-
-
 def test_a_clear_that_passes_through_overrules_clients_and_not_later_changes() -> None:
     single = Single(agreement(policy=PASS_THROUGH))
     single.put("client's")

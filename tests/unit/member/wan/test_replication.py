@@ -94,7 +94,7 @@ async def test_one_that_cannot_begin_holds_up_no_other() -> None:
 
 
 def test_each_publisher_has_figures_and_metrics_tell_of_a_part() -> None:
-    """By its figures a publisher is connected: else no comparison would begin after a full queue."""
+    """By them a publisher is connected: else no comparison would begin after a full queue."""
     figures = WanFigures()
     names = [PublisherName("r", f"p{n:03}") for n in range(MAX_PUBLISHERS * MAX_REPLICATIONS)]
     for name in names:
