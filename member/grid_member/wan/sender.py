@@ -210,7 +210,7 @@ class Sender:
             return
 
     def _follow_epoch(self) -> None:
-        """Read the queues from their begin when the shard's log was read anew.
+        """Read the queues from their begin when the shard's log was read again.
 
         A log in memory that its servers lost begins again: its places are lower than before.
         """

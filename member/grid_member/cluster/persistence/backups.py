@@ -48,7 +48,7 @@ INTERRUPT: Final = "backup-interrupt/"
 WISH_S: Final = 60
 """After that a wish that nobody took away is none any more."""
 LEFT_OUT: Final = (
-    *("wan/cluster-id", "wan/contact/", "wan/job/", "wan/member/", "wan/paused/", "wan/sender/"),
+    *("wan/cluster-id", "wan/job/", "wan/member/", "wan/paused/", "wan/sender/"),
     *("wan/lost/", "wan/source/", "wan/state/", "wan/told"),
 )
 """Begin the keys of what is about this cluster, and not about the data that a backup holds."""

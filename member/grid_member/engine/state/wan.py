@@ -116,12 +116,6 @@ class Wan:
         target = self._registry.targets.get(publisher)
         return () if target is None else target.waiting.keys()
 
-    def queued_members(self, publisher: PublisherName, map_name: str) -> list[bytes]:
-        """Return the members in whose queue any change of the map waits."""
-        found = self._registry.maps.get(map_name)
-        queue = None if found is None else found.queues.get(publisher)
-        return [] if queue is None else queue.members()
-
     def queue_sizes(self, publisher: PublisherName) -> dict[tuple[str, bytes], int]:
         """Return how many keys wait, by map and member; the clear of a map counts as one."""
         target = self._registry.targets.get(publisher)

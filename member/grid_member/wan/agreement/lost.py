@@ -69,7 +69,7 @@ class LostShards:
         if not self._stored.was_told(agreement.cluster_id):
             return True
         empty = [shard for shard in lacking if _is_empty(shard)]
-        # A shard that reads its log anew has not come to the agreement yet.
+        # A shard that reads its log from the begin has not come to the agreement yet.
         current = [partial(shard.propose, _NOTHING, size_bytes=0) for shard in empty]
         if any(await carry_out(*current)):
             return False

@@ -14,7 +14,7 @@
     wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
 `<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups
-leave out what is about this cluster and not about its data (`backup_keys.LEFT_OUT`).
+leave out what is about this cluster and not about its data (`backups.LEFT_OUT`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _SUBJECT: Final = b"grid.wan.%b"
 
 
 class RequestKind(enum.IntEnum):
-    """What is asked for. The numbers are for ever."""
+    """What is asked for. The numbers never change."""
 
     CHANGES = 1
     """Take a batch of another cluster."""
