@@ -83,12 +83,12 @@ def test_two_clusters_replicate_both_ways(pod: RunningPod, other: RunningPod) ->
     assert publisher_of(pod)["members"][0]["state"] == "REPLICATING"
 
 
-def test_who_shows_another_secret_or_is_not_accepted_sends_nothing(
+def test_a_source_with_another_secret_or_not_accepted_sends_nothing(
     pod: RunningPod, other: RunningPod
 ) -> None:
     other.start({**cluster("london", "tokyo", pod.address), **listener()}, SECRETS)
     pod.start(cluster("tokyo", "london", other.address, "wrong"), SECRETS)
-    until(lambda: "does not know the name" in publisher_of(pod)["problem"], "it is taken")
+    until(lambda: "refuses the name and password" in publisher_of(pod)["problem"], "it is taken")
 
     accepted = listener(acceptedClusters=["paris"])
     other.start({**cluster("london", "tokyo", pod.address), **accepted}, SECRETS)
