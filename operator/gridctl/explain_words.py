@@ -119,7 +119,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "stopped",
     ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
-    "InvalidWan": Advice(_FIX_SPEC, "correct the endpoint or pattern that is named"),
+    "InvalidWan": Advice(_FIX_SPEC, "correct the endpoint, pattern or replication that is named"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
     "SecretMissing": Advice(
         _AWAITED,

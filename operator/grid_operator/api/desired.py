@@ -31,6 +31,9 @@ class Live:
     log_level: str = ""
     """As POST log-level takes it."""
     license: str = field(default="", repr=False)
+    replications: tuple[str, ...] = ()
+    """Names of the replications that maps of the structures refer to: a member without one of them
+    refuses the structures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,8 +191,14 @@ def _wan(spec: GridClusterSpec) -> Iterable[str]:
                         f"{place}: {text!r} is no address; one is written host, host:port, [IPv6] "
                         "or [IPv6]:port"
                     )
+    silent = {replication.name for replication in spec.wan if not replication.publishers}
     for structure in spec.maps:
         wan = structure.wan
+        if wan is not None and wan.replication in silent:
+            yield (
+                f"spec.maps: {structure.name!r}: wan.replication: spec.wan[{wan.replication}] has "
+                "no publisher: add one to it, or remove wan from the map"
+            )
         for pattern in () if wan is None else (*wan.include_keys, *wan.exclude_keys):
             place = f"spec.maps: {structure.name!r}: wan: {pattern!r}"
             if pattern.count("*") > 1:

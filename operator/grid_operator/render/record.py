@@ -343,34 +343,38 @@ def _changes(
 
 
 def _live(cluster: GridCluster, context: RenderContext, entries: Mapping[str, str]) -> Live:
-    structures = _given_structures(cluster, entries)
+    given = _given_structures(cluster, entries)
+    structures = yaml_text({"grid": given}) if given else ""
     level = cluster.spec.logging.level
     log_level = LOG_LEVELS[level] if entries[_LOG_LEVEL].startswith(GIVEN) else ""
     text = license_text(cluster, context)
     if not (structures or log_level or text):
         return Live("")
-    return Live(keyed_digest(context, structures, log_level, text), structures, log_level, text)
+    return Live(
+        keyed_digest(context, structures, log_level, text),
+        structures,
+        log_level,
+        text,
+        _replications(given),
+    )
 
 
-def _given_structures(cluster: GridCluster, entries: Mapping[str, str]) -> str:
+def _given_structures(
+    cluster: GridCluster, entries: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
     tree = configuration_tree(cluster)["grid"]
     given: dict[str, dict[str, Any]] = {}
     for section in _STRUCTURES:
         for name, element in tree.get(section, {}).items():
             if _is_given(entries[_structure_key(section, name)]):
                 given.setdefault(section, {})[name] = element
-    if not given:
-        return ""
-    # Members take a reference to what the same document declares.
-    named = {name for element in given.get("map", {}).values() for name in _references(element)}
-    declared: dict[str, Any] = (
-        {_WAN_REPLICATION: {name: {} for name in sorted(named)}} if named else {}
-    )
-    return yaml_text({"grid": {**declared, **given}})
+    return given
 
 
-def _references(element: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(element.get("wan-replication-ref", ()))
+def _replications(given: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
+    """Return the names of the replications that maps refer to."""
+    maps = given.get("map", {}).values()
+    return tuple(sorted({name for each in maps for name in each.get("wan-replication-ref", ())}))
 
 
 def _structure_key(section: str, name: str) -> str:

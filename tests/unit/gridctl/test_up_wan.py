@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 GROUPS = [{"name": name, "enabled": True} for name in ("Data", "Wan")]
 
 
+NEW_MAP = {"name": "orders", "wan": {"replication": "new"}}
+
+
 def wan(*publishers: str, state: str = "Replicating") -> dict[str, Any]:
     found = [
         {
@@ -43,6 +46,11 @@ def shown(up: Up) -> dict[str, str]:
     }
 
 
+def ended(up: Up) -> list[tuple[str, str]]:
+    """Return kind and outcome of each operation that is over."""
+    return [(o["kind"], o["outcome"]) for o in up.state()["lastOperations"]]
+
+
 def test_publishers_and_states_of_the_file_are_told_to_the_process_that_runs(
     up: Up, tmp_path: Path
 ) -> None:
@@ -59,14 +67,23 @@ def test_publishers_and_states_of_the_file_are_told_to_the_process_that_runs(
     until(lambda: set(shown(up)) == {"london", "paris"}, "paris is not added")
     up.write(**wan("london", "paris", state="Paused"))
     until(lambda: set(shown(up).values()) == {"PAUSED"}, "not paused")
+    replicated = wan("london", "paris", state="Paused")
+    added = {"name": "new", "publishers": wan("rome")["wan"][0]["publishers"]}
+    replicated["wan"].append(added)
+    replicated["maps"].append(NEW_MAP)
+    up.write(**replicated)
+    until(lambda: ("ApplyLive", "Succeeded") in ended(up), "the new map is not given")
+    assert up.call("POST", "maps/orders/a", b"v")[0] == 200
+    assert shown(up)["rome"] == "REPLICATING"
     assert up.call("POST", "wan/resumePublisher", b"dev&&r&paris")[0] == 200
-    until(lambda: set(shown(up).values()) == {"PAUSED"}, "not paused again")
-    up.write(**wan("paris", state="Paused"))
-    until(lambda: shown(up) == {"paris": "PAUSED"}, "london is not removed")
+    until(lambda: shown(up)["paris"] == "PAUSED", "not paused again")
+    replicated["wan"][0]["publishers"].pop(0)
+    up.write(**replicated)
+    until(lambda: "london" not in shown(up), "london is not removed")
 
     assert children(up.pid) == processes, "a member was restarted"
-    over = [(o["kind"], o["outcome"]) for o in up.state()["lastOperations"]]
-    assert {kind for kind, _ in over} == {"WanPublisher", "WanState"}
+    over = ended(up)
+    assert {kind for kind, _ in over} == {"WanPublisher", "ApplyLive", "WanState"}
     assert "Failed" not in {outcome for _, outcome in over}
     assert "a-password" not in up.text()
     assert up.stop() == 0

@@ -60,6 +60,18 @@ def wanted(situation: Situation) -> OperationStatus | None:
     return None
 
 
+def lacking_replications(situation: Situation, operation: OperationStatus) -> tuple[str, ...]:
+    """Return the replications that the target does not show and the maps it is given refer to.
+
+    A member has a replication when it shows a publisher of it, and refuses such maps before.
+    """
+    pod = situation.pod(operation.target, operation.target_uid)
+    view = situation.view(pod) if pod is not None else None
+    shown = (view.wan or ()) if isinstance(view, MemberView) else ()
+    known = {publisher.replication for publisher in shown}
+    return tuple(name for name in situation.desired.live.replications if name not in known)
+
+
 def step(situation: Situation, operation: OperationStatus) -> Move:
     """Return the next move."""
     now = situation.now

@@ -1,7 +1,7 @@
 """Which operation begins when none is under way.
 
-    recover ▸ Restore ▸ Stop, Start ▸ Shrink ▸ Restart ▸ ChangeState ▸ ApplyLive ▸ WanPublisher,
-    WanState ▸ Backup
+    recover ▸ Restore ▸ Stop, Start ▸ Shrink ▸ Restart ▸ ChangeState ▸ WanPublisher, WanState ▸
+    ApplyLive ▸ Backup
 
 What is asked for and cannot be done in this state of the cluster is refused at once: a request
 that waited would come true when nobody expects it any more.
@@ -219,19 +219,28 @@ def _change_state(situation: Situation, _: Requests, choice: Choice) -> None:
         _begin_or_retry(situation, choice, found)
 
 
-def _apply_live(situation: Situation, _: Requests, choice: Choice) -> None:
-    found = None if _is_down(situation) else apply_live.wanted(situation)
-    if found is not None:
-        _begin_or_retry(situation, choice, found)
-
-
 def _wan(situation: Situation, _: Requests, choice: Choice) -> None:
     if _is_down(situation):
         return
-    # A state that cannot be told holds up no publisher, nor the other way round.
+    # A publisher or state that members refuse holds up no other one.
     for found in wan_state.wanted_with_publishers(situation):
         if choice.operation is None:
             _begin_or_retry(situation, choice, found)
+
+
+def _apply_live(situation: Situation, _: Requests, choice: Choice) -> None:
+    found = None if _is_down(situation) else apply_live.wanted(situation)
+    if found is None:
+        return
+    lacking = apply_live.lacking_replications(situation, found)
+    if not lacking:
+        _begin_or_retry(situation, choice, found)
+        return
+    text = (
+        f"{found.target} is given its new maps when it shows a publisher of replication "
+        f"{', '.join(lacking)}, which they refer to"
+    )
+    choice.wait(ProgressingReason.WAITING_FOR_MEMBERS, text)
 
 
 def _backup(situation: Situation, requests: Requests, choice: Choice) -> None:
@@ -363,7 +372,7 @@ _POLICIES: Final[tuple[Callable[[Situation, Requests, Choice], None], ...]] = (
     _shrink,
     _restart,
     _change_state,
-    _apply_live,
     _wan,
+    _apply_live,
     _backup,
 )

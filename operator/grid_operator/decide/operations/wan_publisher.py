@@ -33,8 +33,8 @@ ADD: Final = "Add"
 REMOVE: Final = "Remove"
 
 
-def wanted(situation: Situation) -> OperationStatus | None:
-    """Return the operation for the first publisher that members lack or should lose.
+def wanted(situation: Situation) -> tuple[OperationStatus, ...]:
+    """Return the operations for the publishers that members lack or should lose.
 
     None while pods are to be replaced, as new ones begin with the file, and while a member that is
     wanted cannot be used.
@@ -42,15 +42,20 @@ def wanted(situation: Situation) -> OperationStatus | None:
     roll = situation.roll
     shown = shown_publishers(situation)
     if shown is None or roll.outdated or roll.unsettled or situation.member_problems():
-        return None
+        return ()
     wish = situation.desired.wan
     changes = [(p.name, ADD) for p in wish.publishers if p.name not in shown]
     changes += [(name, REMOVE) for name in wish.gone if name in shown]
-    if not changes:
-        return None
-    name, change = changes[0]
-    target = publisher_target(name)
-    return begin(situation, OperationKind.WAN_PUBLISHER, Step.CALL, target=target, digest=change)
+    return tuple(
+        begin(
+            situation,
+            OperationKind.WAN_PUBLISHER,
+            Step.CALL,
+            target=publisher_target(name),
+            digest=change,
+        )
+        for name, change in changes
+    )
 
 
 def step(situation: Situation, operation: OperationStatus) -> Move:

@@ -48,9 +48,9 @@ _ENDPOINTS: Final = {
 
 
 def wanted_with_publishers(situation: Situation) -> tuple[OperationStatus, ...]:
-    """Return what may begin about WAN replication: a change of publishers, then of a state."""
-    found = (wan_publisher.wanted(situation), wanted(situation))
-    return tuple(operation for operation in found if operation is not None)
+    """Return what may begin about WAN replication: changes of publishers, then of a state."""
+    changed, found = wan_publisher.wanted(situation), wanted(situation)
+    return changed if found is None else (*changed, found)
 
 
 def wanted(situation: Situation) -> OperationStatus | None:

@@ -121,10 +121,15 @@ class FakeStore:
         writes += self._store(decision.status.to_kube())
         if decision.call is not None:
             self.calls.append(decision.call)
-            status = record_outcome(self.cluster.status, decision.call, self.answer, self.now)
+            answer = self.answer_to(decision.call)
+            status = record_outcome(self.cluster.status, decision.call, answer, self.now)
             writes += self._store(status.to_kube())
         self.run_controller()
         return writes
+
+    def answer_to(self, call: MemberCall) -> CallOutcome:
+        """Return what the member answers."""
+        return self.answer
 
     def perform_objects(self) -> None:
         """Decide once and apply the objects, as an operator that is killed before the rest."""

@@ -37,7 +37,7 @@ def endpoint(text: str) -> dict[str, Any]:
 
 def replicated(pattern: str) -> dict[str, Any]:
     wan = {"replication": "r", "includeKeys": [pattern]}
-    return {"wan": [{"name": "r"}], "maps": [{"name": "m", "wan": wan}]}
+    return {**endpoint("b.example"), "maps": [{"name": "m", "wan": wan}]}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,12 @@ def replicated(pattern: str) -> dict[str, Any]:
         (endpoint("b.example:70000"), "InvalidWan", "one is written host, host:port"),
         (replicated("a*b*"), "InvalidWan", "spec.maps: 'm': wan: 'a*b*' has more than one *"),
         (replicated("a\ufffe"), "InvalidWan", "no text may hold"),
+        (
+            {**replicated("a"), "wan": [{"name": "r"}]},
+            "InvalidWan",
+            "spec.maps: 'm': wan.replication: spec.wan[r] has no publisher: add one to it, or "
+            "remove wan from the map",
+        ),
         (
             {"wanListener": {"service": {"annotations": {"a b": ""}}}},
             "InvalidLabel",

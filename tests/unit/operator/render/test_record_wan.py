@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from grid_member.config.load import parse_config
+from grid_member.config import ConfigError
+from grid_member.config.model.member import MapConfig
 from grid_operator.api.names import CONFIG_HASH_ANNOTATION
 from grid_operator.render import SecretContent, desired_state, read_record
 from grid_operator.render.configuration.wan import publisher_variables
 from tests.unit.operator.api.clusters import WAN_CONTEXT, make_cluster
+from tests.unit.operator.render.uploads import planned
 
 if TYPE_CHECKING:
     from grid_operator.api.desired import Desired
@@ -184,15 +186,19 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(life.desired.wan.gone) == 64
 
 
-def test_a_replicated_map_is_given_with_what_it_refers_to() -> None:
+def test_a_replicated_map_is_given_and_says_what_it_refers_to() -> None:
     life = Life(spec(LONDON))
 
-    life.apply(spec(LONDON, maps=[{"name": "m", "wan": {"replication": "r"}}]))
+    live = life.apply(spec(LONDON, maps=[{"name": "m", "wan": {"replication": "r"}}])).live
 
-    config = parse_config(life.desired.live.structures, "upload", {})
-    assert config.maps["m"].wan is not None
-    assert config.maps["m"].wan.replication == "r"
-    assert set(yaml.safe_load(life.desired.live.structures)["grid"]) == {"map", "wan-replication"}
+    (block,) = planned(live.structures, {"r"}).added_blocks
+    assert isinstance(block.config, MapConfig)
+    assert block.config.wan is not None
+    assert (block.name, block.config.wan.replication) == ("m", "r")
+    assert live.replications == ("r",)
+    assert set(yaml.safe_load(live.structures)["grid"]) == {"map"}
+    with pytest.raises(ConfigError, match="no member declares this replication"):
+        planned(live.structures, live.replications[1:])
 
 
 def test_a_cluster_without_wan_has_the_record_of_before() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from grid_member.config import ConfigError
 from grid_operator.decide.calls import CallDone, CallOutcome, CallRefused, Endpoint, MemberCall
 from grid_operator.decide.model import WanPublisherView
 from tests.unit.operator.api.clusters import WAN_CONTEXT
 from tests.unit.operator.decide.fake_store import MAX_ROUNDS, WELL, FakeStore
 from tests.unit.operator.render.test_record_wan import LONDON, PARIS, ROME, SECRETS, spec
+from tests.unit.operator.render.uploads import planned
 
 STATES = {
     Endpoint.WAN_PAUSE: "PAUSED",
@@ -22,12 +25,27 @@ NAMES = ("demo-0", "demo-1", "demo-2")
 R_PARIS, R_LONDON = ("r", "paris"), ("r", "london")
 
 
+NEW_MAP = {"name": "m", "wan": {"replication": "new"}}
+NO_REALM = CallRefused("answered 409: nothing is added: member x: no realm", conflict=True)
+
+
+def added_publisher(call: MemberCall) -> tuple[str, str]:
+    """Return replication and id of the publisher that `addWanConfig` is to add."""
+    content = json.loads(call.parameter or "")
+    return content["name"], content["batchPublishers"][0]["publisherId"]
+
+
 class Grid(FakeStore):
-    """Three members that agree on publishers, and each of which has a state of its own."""
+    """Three members that agree on publishers, and each of which has a state of its own.
+
+    They take an upload as real members do.
+    """
 
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.shown: dict[tuple[str, str], dict[str, str]] = {}
         self.reason = ""
+        self.refused: dict[tuple[str, str], CallRefused] = {}
+        """What the members have against publishers that are to be added."""
         super().__init__({"size": 3, **wanted})
         self.secrets = SECRETS
         self.management_password = WAN_CONTEXT.management_password
@@ -44,17 +62,30 @@ class Grid(FakeStore):
         self.views = {name: replace(WELL, uuid=name, cluster_size=3, wan=wan) for name in NAMES}
 
     def step(self) -> int:
-        told = len(self.calls)
         writes = super().step()
-        for call in self.calls[told:]:
-            if isinstance(self.answer, CallDone):
-                self.take(call)
         self.refresh()
         return writes
 
+    def answer_to(self, call: MemberCall) -> CallOutcome:
+        answer = self.answer
+        if call.endpoint is Endpoint.CONFIG_UPLOAD:
+            answer = self.upload_answer(call.parameter or "")
+        elif call.endpoint is Endpoint.WAN_ADD:
+            answer = self.refused.get(added_publisher(call), answer)
+        if isinstance(answer, CallDone):
+            self.take(call)
+        return answer
+
+    def upload_answer(self, text: str) -> CallOutcome:
+        try:
+            planned(text, {replication for replication, _ in self.shown})
+        except ConfigError as error:
+            return CallRefused(f"answered 400: {error.problems[0]}")
+        return CallDone()
+
     def take(self, call: MemberCall) -> None:
         if call.endpoint is Endpoint.WAN_ADD:
-            self.agree("paris")
+            self.shown[added_publisher(call)] = dict.fromkeys(NAMES, "REPLICATING")
             return
         replication, _, publisher = (call.parameter or "").partition("&")
         if call.endpoint is Endpoint.WAN_REMOVE:
@@ -63,8 +94,8 @@ class Grid(FakeStore):
             name = call.pod["metadata"]["name"]
             self.shown[replication, publisher][name] = STATES[call.endpoint]
 
-    def change(self, *publishers: dict[str, Any]) -> None:
-        self.change_spec({"size": 3, **spec(*publishers)})
+    def change(self, *publishers: dict[str, Any], **more: Any) -> None:
+        self.change_spec({"size": 3, **spec(*publishers), **more})
 
     def told(self) -> list[tuple[str, str]]:
         return [(c.endpoint.name, c.pod["metadata"]["name"]) for c in self.calls]
@@ -213,12 +244,9 @@ def test_nobody_is_told_anything_while_no_member_tells() -> None:
     assert grid.calls == []
 
 
-@pytest.mark.parametrize(
-    "answer", [CallRefused("answered 409: nothing is added: member x: no realm", conflict=True)]
-)
-def test_what_members_refuse_is_told_and_tried_again_later(answer: CallOutcome) -> None:
+def test_what_members_refuse_is_told_and_tried_again_later() -> None:
     grid = Grid(spec(LONDON))
-    grid.answer = answer
+    grid.answer = NO_REALM
     grid.change(LONDON, PARIS)
 
     for _ in range(MAX_ROUNDS):
@@ -230,6 +258,79 @@ def test_what_members_refuse_is_told_and_tried_again_later(answer: CallOutcome) 
     grid.answer = CallDone()
     grid.settle()
     assert R_PARIS in grid.shown
+
+
+def with_new_map(*publishers: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec with another replication, of these publishers, and a map that refers to it."""
+    return {
+        "wan": [*spec(LONDON)["wan"], {"name": "new", "publishers": list(publishers)}],
+        "maps": [NEW_MAP],
+    }
+
+
+def test_a_new_map_is_given_after_the_new_replication_that_it_refers_to() -> None:
+    grid = Grid(spec(LONDON))
+
+    grid.change(**with_new_map(PARIS))
+    grid.settle()
+
+    uploads = [("CONFIG_UPLOAD", name) for name in NAMES]
+    assert grid.told() == [("WAN_ADD", "demo-0"), *uploads]
+    assert {outcome for _, _, outcome in grid.ended()} == {"Succeeded"}
+    assert grid.replaced == []
+
+
+def test_a_publisher_that_members_refuse_holds_up_no_other_one() -> None:
+    grid = Grid(spec(LONDON))
+    rome = {**PARIS, "id": "rome"}
+    grid.refused = {("new", "paris"): NO_REALM}
+
+    grid.change(**with_new_map(PARIS, rome))
+    for _ in range(MAX_ROUNDS):
+        grid.step()
+
+    assert ("new", "rome") in grid.shown
+    assert {(kind, outcome) for kind, _, outcome in grid.ended()} == {
+        ("WanPublisher", "Failed"),
+        ("WanPublisher", "Succeeded"),
+        ("ApplyLive", "Succeeded"),
+    }
+
+
+def test_a_map_waits_while_its_replication_cannot_be_added() -> None:
+    grid = Grid(spec(LONDON))
+    grid.refused = {("new", "paris"): NO_REALM}
+
+    grid.change(**with_new_map(PARIS))
+    for _ in range(MAX_ROUNDS):
+        grid.step()
+
+    assert {kind for kind, _, _ in grid.ended()} == {"WanPublisher"}
+    grid.refused = {}
+    grid.settle()
+    assert {name for call, name in grid.told() if call == "CONFIG_UPLOAD"} == set(NAMES)
+
+
+def test_a_member_that_does_not_show_the_replication_yet_is_waited_for() -> None:
+    grid = Grid(spec(LONDON))
+    grid.change(**with_new_map(PARIS))
+    grid.shown["new", "paris"] = dict.fromkeys(NAMES, "REPLICATING")
+    grid.refresh()
+    blind = replace(WELL, uuid="demo-0", cluster_size=3)
+
+    for _ in range(5):
+        grid.views = {**grid.views, "demo-0": blind}
+        FakeStore.step(grid)
+
+    assert grid.calls == []
+    (progressing,) = (c for c in grid.cluster.status.conditions if c.type == "Progressing")
+    assert progressing.message == (
+        "demo-0 is given its new maps when it shows a publisher of replication new, which they "
+        "refer to"
+    )
+    grid.refresh()
+    grid.settle()
+    assert {outcome for _, _, outcome in grid.ended()} == {"Succeeded"}
 
 
 def test_a_wish_that_is_taken_back_ends_the_operation() -> None:
