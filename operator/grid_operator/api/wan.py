@@ -184,7 +184,8 @@ class WanReplicationSpec(SpecModel):
         default=(),
         max_length=MAX_PUBLISHERS,
         json_schema_extra=list_map("id"),
-        description="The clusters that changes go to.",
+        description="The clusters that changes go to; maps refer only to replications that have "
+        "one.",
     )
 
 
@@ -211,7 +212,7 @@ class WanTlsSpec(SpecModel):
 
 
 class WanSenderSpec(SpecModel):
-    """Who may connect to the WAN port."""
+    """Clients that may connect to the WAN port."""
 
     namespace: str | None = Field(
         default=None,
@@ -302,7 +303,8 @@ class WanListenerSpec(SpecModel):
         alias="from",
         max_length=MAX_SENDERS,
         json_schema_extra=ATOMIC_LIST,
-        description="Who may connect to the WAN port, by the NetworkPolicy; none: nobody.",
+        description="The clients that the NetworkPolicy lets connect to the WAN port; none: it "
+        "lets no client connect.",
     )
     service: WanServiceSpec = Field(
         default=WanServiceSpec(), description="The Service NAME-wan in front of the WAN port."
