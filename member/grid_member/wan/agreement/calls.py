@@ -451,7 +451,8 @@ class WanCalls:
         if comparing:
             return (
                 f"a queue was full: changes of {', '.join(comparing)} are not queued until a "
-                "synchronisation begins, which it does when the target answers"
+                "synchronisation begins, which it does when the target answers and a member is "
+                "REPLICATING"
             )
         lost = stored.lost(name)
         if lost:

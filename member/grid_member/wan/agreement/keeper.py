@@ -135,6 +135,12 @@ class WanKeeper:
         """The UUIDs of the members, oldest first."""
         return [member for member, _ in self._members()]
 
+    @property
+    def live_with_data(self) -> list[str]:
+        """The UUIDs of the members with data that live, oldest first."""
+        alive = {member for member, alive in self._members() if alive}
+        return [member for member in self._listed()[0] if member in alive]
+
     def own_map(self, name: str) -> MapConfig | None:
         """Return this member's configuration of a map, None when none matches."""
         return find(self._member.config.maps, name)

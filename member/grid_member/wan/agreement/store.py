@@ -30,7 +30,7 @@ from grid_member.wan.agreement.definitions import packed
 from grid_member.wan.agreement.sections import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import Agreement
@@ -104,6 +104,22 @@ class WanStore:
     def paused_by_restore(self, publisher: PublisherName) -> bool:
         """Tell whether a publisher waits to be resumed because the cluster began as a backup."""
         return self._store.system_get(PAUSED + name_key(publisher)) is not None
+
+    def replicating(self, publisher: PublisherName, members: Iterable[str]) -> list[str]:
+        """Return which of the members are REPLICATING for a publisher.
+
+        In a cluster that began as a backup no member is, until the publisher is resumed.
+        """
+        agreed = self.config
+        found = None if agreed is None else agreed.section.publisher(publisher)
+        if found is None or self.cluster_id is None or self.paused_by_restore(publisher):
+            return []
+        states, initial = self.states(), PublisherState(found.initial_publisher_state)
+        return [
+            member
+            for member in members
+            if states.get((publisher, member), initial) is PublisherState.REPLICATING
+        ]
 
     def section_of(self, member: str) -> Section | None:
         """Return what a member has declared, None when it has not."""

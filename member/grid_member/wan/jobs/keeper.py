@@ -18,6 +18,7 @@ from grid_member.telemetry.logs import event, failure
 from grid_member.wan.jobs.records import Job, JobKind, ended_job
 from grid_member.wan.jobs.status import job_figures
 from grid_member.wan.jobs.store import RUNNING, JobStore
+from grid_member.wan.members.reports import UNKNOWN, SenderReports
 from grid_member.wan.ports import BusyError
 
 if TYPE_CHECKING:
@@ -175,8 +176,8 @@ class JobKeeper:
         return self.store.end_puts(ended_job(job, shares, problem, self._clock_ms()))
 
     async def _compare(self, publisher: PublisherName) -> None:
-        """Begin a job for maps of which a queue was full, once the target answers."""
-        if not self.connected(publisher) or self.store.running(publisher) is not None:
+        """Begin a job for maps of which a queue was full, once they may be sent."""
+        if not self._may_begin(publisher):
             return
         try:
             found = await self._maps(publisher, "")
@@ -188,6 +189,14 @@ class JobKeeper:
         job = self._job(JobKind.SYNC, publisher, maps, found.shards, QUEUE_FULL)
         event(_log, logging.WARNING, "queue full: comparing", **publisher._asdict(), maps=len(maps))
         await put_all(self.store.system, self.store.begin_puts(job))
+
+    def _may_begin(self, publisher: PublisherName) -> bool:
+        """Tell whether a job may begin by itself: never where a person lets the publisher wait."""
+        if not self.connected(publisher) or self.store.running(publisher) is not None:
+            return False
+        reports = SenderReports(self.store.system).of(publisher)
+        replicating = self._keeper.stored.replicating(publisher, self._keeper.live_with_data)
+        return any(reports.get(member, UNKNOWN).able for member in replicating)
 
     async def _maps(self, publisher: PublisherName, map_name: str) -> PublisherMaps:
         ask = self.asks()

@@ -233,7 +233,7 @@ async def test_a_full_queue_says_what_lets_changes_be_queued_again(
     assert (found["queued"]["own"], found["needsSync"]) == (0, ["m"])
     assert found["needsSyncReason"] == (
         "a queue was full: changes of m are not queued until a synchronisation begins, which it "
-        "does when the target answers"
+        "does when the target answers and a member is REPLICATING"
     )
 
     assert (await tell(member, "removeWanConfig", "r", "london")).status == 200

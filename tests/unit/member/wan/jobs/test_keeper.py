@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from grid_member.cluster.values.operations import OperationStage
+from grid_member.cluster.values.system_store import Put
 from grid_member.config.model.wan import WanPublisherConfig
+from grid_member.engine.wan.agreement import PublisherState
+from grid_member.wan.agreement.definitions import publisher_document
+from grid_member.wan.agreement.sections import Section
+from grid_member.wan.agreement.store import (
+    CLUSTER_ID,
+    StoredConfig,
+    WanStore,
+    paused_put,
+    state_put,
+)
 from grid_member.wan.jobs.keeper import RESHARDED, JobKeeper, PublisherMaps
 from grid_member.wan.jobs.records import Counts, Job, JobKind, MapResult, Share, standing_of
 from grid_member.wan.jobs.status import job_figures, jobs_document, operation_documents
 from grid_member.wan.jobs.store import MAX_JOBS, SUPERSEDED
+from grid_member.wan.members.reports import SenderReport, SenderReports
 from grid_member.wan.ports import BusyError
 from tests.unit.engine.wan.agreements import LONDON
 from tests.unit.member.wan.jobs.clusters import FakeStore
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SYNC, CHECK = JobKind.SYNC, JobKind.CHECK
 CONFIG: Final = WanPublisherConfig("london", "london", (("127.0.0.1", 5705),))
-
-
-@dataclass
-class Section:
-    """What the members agreed on."""
-
-    found: WanPublisherConfig | None = CONFIG
-    replications: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {LONDON.replication: {LONDON.publisher: {}}}
-    )
-
-    def publisher(self, name: object) -> WanPublisherConfig | None:
-        return self.found if name == LONDON else None
 
 
 class Agreed:
     """The agreement and the shards as a member sees them."""
 
     def __init__(self) -> None:
-        self.section = Section()
-        self.config = self
-        self.stored = self
+        self.kept = FakeStore()
+        self.stored = WanStore(self.kept)
         self.shards = self
         self.own_uuid = "a"
         self.member_uuids = ["a", "b"]
+        self.live_with_data = ["a", "b"]
         self.number = 2
         self.held = {"m"}
         self.full: list[str] = []
+        self.put(Put(CLUSTER_ID, b"00"))
+        self.agree(CONFIG)
+
+    def put(self, *puts: Put) -> None:
+        for put in puts:
+            put.send(self.kept)
+
+    def agree(self, *publishers: WanPublisherConfig) -> None:
+        found = {each.publisher_id: publisher_document(each) for each in publishers}
+        section = Section({"m": {}}, {LONDON.replication: found}, 1, 1, 1)
+        self.put(StoredConfig(1, section).put())
+
+    def set_state(self, member: str, state: PublisherState) -> None:
+        self.put(state_put(LONDON, member, state))
 
     def holds(self, name: str) -> bool:
         return name in self.held
@@ -59,12 +75,12 @@ class Agreed:
 
 
 def keeper(agreed: Agreed) -> tuple[JobKeeper, FakeStore]:
-    kept, found = FakeStore(), iter(range(1000))
+    found = iter(range(1000))
     times = iter(range(1000, 100_000))
     any_agreed: Any = agreed
-    made = JobKeeper(kept, any_agreed, lambda: next(times), lambda: f"job-{next(found):03d}")
+    made = JobKeeper(agreed.kept, any_agreed, lambda: next(times), lambda: f"job-{next(found):03d}")
     made.connected = lambda _: True
-    return made, kept
+    return made, agreed.kept
 
 
 async def begin(jobs: JobKeeper, kind: JobKind = SYNC, name: str = "m") -> Job:
@@ -124,7 +140,7 @@ async def test_a_job_ends_with_what_it_is_about(what: str) -> None:
     jobs, _ = keeper(agreed)
     job = await begin(jobs)
     if what == "removed":
-        agreed.section.found = None
+        agreed.agree()
     else:
         agreed.number = 3
     await jobs.look()
@@ -154,9 +170,76 @@ async def test_a_full_queue_begins_a_job_once_the_target_answers() -> None:
     assert (job.maps, job.reason, job.full) == (tuple(agreed.full[:64]), "a queue was full", False)
 
 
+def of_a_restored_cluster(agreed: Agreed) -> None:
+    agreed.put(paused_put(LONDON))
+
+
+def of_a_backup_before_the_members_agree(agreed: Agreed) -> None:
+    agreed.put(Put(CLUSTER_ID, None))
+
+
+def paused_on_all_members(agreed: Agreed) -> None:
+    for member in agreed.live_with_data:
+        agreed.set_state(member, PublisherState.PAUSED)
+
+
+def stopped_on_all_members(agreed: Agreed) -> None:
+    for member in agreed.live_with_data:
+        agreed.set_state(member, PublisherState.STOPPED)
+
+
+def paused_from_the_begin(agreed: Agreed) -> None:
+    agreed.agree(replace(CONFIG, initial_publisher_state="PAUSED"))
+
+
+def replicating_on_a_member_without_data(agreed: Agreed) -> None:
+    agreed.live_with_data = ["a"]
+    agreed.set_state("a", PublisherState.PAUSED)
+
+
+def replicating_on_a_member_without_credentials(agreed: Agreed) -> None:
+    agreed.set_state("a", PublisherState.PAUSED)
+    SenderReports(agreed.kept).tell(LONDON, "b", SenderReport(able=False))
+
+
+SILENT: Final = (
+    of_a_restored_cluster,
+    of_a_backup_before_the_members_agree,
+    paused_on_all_members,
+    stopped_on_all_members,
+    paused_from_the_begin,
+    replicating_on_a_member_without_data,
+    replicating_on_a_member_without_credentials,
+)
+
+
+@pytest.mark.parametrize("silence", SILENT, ids=lambda silence: silence.__name__)
+async def test_no_job_begins_by_itself_until_the_publisher_is_resumed(
+    silence: Callable[[Agreed], None],
+) -> None:
+    agreed = Agreed()
+    agreed.full = ["m"]
+    silence(agreed)
+    jobs, _ = keeper(agreed)
+    await jobs.look()
+    assert jobs.store.jobs() == []
+    agreed.put(*agreed.stored.resuming_puts(LONDON), Put(CLUSTER_ID, b"00"))
+    agreed.set_state("a", PublisherState.REPLICATING)
+    await jobs.look()
+    (job,) = jobs.store.jobs()
+    assert job.maps == ("m",)
+
+
+async def test_a_paused_publisher_is_synchronised_when_that_is_asked_for() -> None:
+    agreed = Agreed()
+    paused_on_all_members(agreed)
+    jobs, _ = keeper(agreed)
+    assert not (await begin(jobs)).ended
+
+
 async def test_the_configuration_says_how() -> None:
     agreed = Agreed()
-    agreed.section.found = replace(CONFIG, consistency_check_strategy="NONE")
+    agreed.agree(replace(CONFIG, consistency_check_strategy="NONE"))
     jobs, _ = keeper(agreed)
     assert not jobs.compares(LONDON)
     assert (await begin(jobs)).full
