@@ -245,7 +245,7 @@ class WanKeeper:
         if self._place() or not self._removed_states():
             return
         with contextlib.suppress(LockedError):
-            async with self._lock():
+            async with self.lock():
                 await self._carry_out(*self._removed_states())
 
     def _removed_states(self) -> list[Put]:
@@ -390,7 +390,7 @@ class WanKeeper:
 
     async def _agree(self) -> None:
         with contextlib.suppress(LockedError):
-            async with self._lock():
+            async with self.lock():
                 union = self.union()
                 if union is None or self._is_agreed(union):
                     return
@@ -407,7 +407,12 @@ class WanKeeper:
             )
 
     @contextlib.asynccontextmanager
-    async def _lock(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
+        """Have the lock under which calls change the configuration and begin jobs.
+
+        Raises:
+            LockedError: another member has it, or the log takes nothing now.
+        """
         if self._membership is None:
             async with self._alone:
                 yield

@@ -6,18 +6,19 @@ The oldest member notes ends and begins jobs by itself; any member notes those t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.values.operations import COMPLETE_PERCENT
 from grid_member.cluster.values.system_store import put_all
-from grid_member.engine.wan.agreement import PublisherName
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.jobs.records import Job, JobKind, ended_job
 from grid_member.wan.jobs.status import job_figures
-from grid_member.wan.jobs.store import RUNNING, JobStore
+from grid_member.wan.jobs.store import SUPERSEDED, JobStore
 from grid_member.wan.members.reports import UNKNOWN, SenderReports
 from grid_member.wan.ports import BusyError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from grid_member.config.model.wan import WanPublisherConfig
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.system import SystemStore
+    from grid_member.engine.wan.agreement import PublisherName
     from grid_member.wan.agreement.keeper import WanKeeper
     from grid_member.wan.figures import JobFigures
 
@@ -38,6 +40,7 @@ NONE: Final = "NONE"
 """The strategy that compares nothing: a synchronisation sends everything."""
 REMOVED: Final = "the publisher was removed"
 RESHARDED: Final = "the number of shards changed: begin it again"
+FORGOTTEN: Final = "the job is not noted as under way any more: begin it again"
 QUEUE_FULL: Final = "a queue was full"
 _log: Final = logging.getLogger("grid.wan")
 
@@ -136,23 +139,21 @@ class JobKeeper:
             await self._sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Note the end of jobs, and begin those of maps of which a queue was full."""
+        """Note the end of jobs, and begin those of maps of which a queue was full.
+
+        The member does both under the lock of the calls that begin jobs, and looks again once it
+        has the lock: for a moment several members may hold themselves for the oldest.
+        """
         members = self._keeper.member_uuids
         agreed = self._keeper.stored.config
         if agreed is None or not members or members[0] != self._keeper.own_uuid:
             return
-        running = [uuid.decode() for _, uuid in self.store.system.system_items(RUNNING)]
-        for job in filter(None, map(self.store.find, running)):
-            try:
-                shards = (await self._maps(job.publisher, "")).shards
-            except BusyError:
-                continue  # the next look asks again
-            problem = self._problem(job, shards)
-            if problem is not None:
-                await self._end(job, problem)
-        for replication, publishers in agreed.section.replications.items():
-            for publisher in publishers:
-                await self._compare(PublisherName(replication, publisher))
+        for job in self.store.open_jobs():
+            with contextlib.suppress(BusyError, LockedError):  # the next look tries again
+                await self._end(job)
+        for publisher, _ in agreed.section.publishers():
+            with contextlib.suppress(BusyError, LockedError):
+                await self._compare(publisher)
 
     def _problem(self, job: Job, shards: int) -> str | None:
         """Return why a job has ended, empty when all is done; None when it goes on."""
@@ -162,14 +163,29 @@ class JobKeeper:
             return RESHARDED
         shares = self.store.shares(job)
         done = len(shares) == job.lanes and all(share.ended for share in shares.values())
-        return "" if done else None
+        return "" if done else self._stray_problem(job)
 
-    async def _end(self, job: Job, problem: str) -> None:
-        puts = self._ending(job, problem)
-        if await put_all(self.store.system, puts) is None:
-            ended = self.store.find(job.uuid)
-            if ended is not None:
-                _tell_end(ended)
+    def _stray_problem(self, job: Job) -> str | None:
+        """Return why no shard works on a job any more; None when it is the one under way."""
+        running = self.store.running(job.publisher)
+        if running is None:
+            return FORGOTTEN
+        return None if running.uuid == job.uuid else SUPERSEDED
+
+    async def _end(self, job: Job) -> None:
+        """Note the end of a job where nothing of it goes on any more."""
+        shards = (await self._maps(job.publisher, "")).shards
+        if self._problem(job, shards) is None:
+            return
+        async with self._keeper.lock():
+            job = self.store.find(job.uuid) or job
+            problem = None if job.ended else self._problem(job, shards)
+            if problem is None:
+                return
+            refused = await put_all(self.store.system, self._ending(job, problem))
+        ended = self.store.find(job.uuid)
+        if refused is None and ended is not None:
+            _tell_end(ended)
 
     def _ending(self, job: Job, problem: str) -> list[Put]:
         shares = self.store.shares(job)
@@ -177,18 +193,19 @@ class JobKeeper:
 
     async def _compare(self, publisher: PublisherName) -> None:
         """Begin a job for maps of which a queue was full, once they may be sent."""
-        if not self._may_begin(publisher):
+        if not self._may_begin(publisher) or not (await self._maps(publisher, "")).comparing:
             return
-        try:
+        async with self._keeper.lock():
             found = await self._maps(publisher, "")
-        except BusyError:
-            return  # the next look asks again
-        maps = found.comparing
-        if not maps:
-            return
-        job = self._job(JobKind.SYNC, publisher, maps, found.shards, QUEUE_FULL)
-        event(_log, logging.WARNING, "queue full: comparing", **publisher._asdict(), maps=len(maps))
-        await put_all(self.store.system, self.store.begin_puts(job))
+            maps = found.comparing
+            # A call may have begun a job meanwhile: that one stays.
+            if not maps or not self._may_begin(publisher):
+                return
+            job = self._job(JobKind.SYNC, publisher, maps, found.shards, QUEUE_FULL)
+            refused = await put_all(self.store.system, self.store.begin_puts(job))
+        if refused is None:
+            told = {**publisher._asdict(), "maps": len(maps)}
+            event(_log, logging.WARNING, "queue full: comparing", **told)
 
     def _may_begin(self, publisher: PublisherName) -> bool:
         """Tell whether a job may begin by itself: never where a person lets the publisher wait."""

@@ -42,6 +42,10 @@ class JobStore:
         found = [job for _, job in self._read.values()]
         return sorted(found, key=lambda job: (job.began_ms, job.uuid))
 
+    def open_jobs(self) -> list[Job]:
+        """Return the jobs that have not ended; a race may leave several of one publisher."""
+        return [job for job in self.jobs() if not job.ended]
+
     def find(self, uuid: str) -> Job | None:
         """Return a job; None when there is none of this UUID, or none any more."""
         stored = self.system.system_get(JOB + uuid)
@@ -54,7 +58,8 @@ class JobStore:
     def running(self, publisher: PublisherName) -> Job | None:
         """Return the job of a publisher that is under way."""
         uuid = self.system.system_get(RUNNING + name_key(publisher))
-        return None if uuid is None else self.find(uuid.decode())
+        job = None if uuid is None else self.find(uuid.decode())
+        return None if job is None or job.ended else job
 
     def share(self, job: Job, lane: int) -> Share | None:
         """Return how far a shard is; None when it has not begun."""

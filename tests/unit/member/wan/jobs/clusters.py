@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -117,6 +118,36 @@ class FakeStore:
         else:
             self.items[key] = value
         done(None)
+
+
+class LateStore(FakeStore):
+    """Applies what is proposed in one turn of the loop together, some turns later, as a log does.
+
+    What is proposed later may be applied before.
+    """
+
+    def __init__(self, turns: Callable[[], int]) -> None:
+        super().__init__()
+        self._turns = turns
+        self._record: list[Callable[[], None]] = []
+
+    def system_put(
+        self, key: str, value: bytes | None, done: Done[None], *, time_to_live_s: int = 0
+    ) -> None:
+        if not self._record:
+            asyncio.get_running_loop().call_soon(self._close)
+        self._record.append(partial(super().system_put, key, value, done))
+
+    def _close(self) -> None:
+        record, self._record = self._record, []
+        self._apply(record, self._turns())
+
+    def _apply(self, record: list[Callable[[], None]], turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._apply, record, turns - 1)
+        else:
+            for put in record:
+                put()
 
 
 @dataclass

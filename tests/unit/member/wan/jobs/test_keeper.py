@@ -3,101 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from grid_member.cluster.values.operations import OperationStage
 from grid_member.cluster.values.system_store import Put
-from grid_member.config.model.wan import WanPublisherConfig
 from grid_member.engine.wan.agreement import PublisherState
-from grid_member.wan.agreement.definitions import publisher_document
-from grid_member.wan.agreement.sections import Section
-from grid_member.wan.agreement.store import (
-    CLUSTER_ID,
-    StoredConfig,
-    WanStore,
-    paused_put,
-    state_put,
-)
-from grid_member.wan.jobs.keeper import RESHARDED, JobKeeper, PublisherMaps
-from grid_member.wan.jobs.records import Counts, Job, JobKind, MapResult, Share, standing_of
+from grid_member.wan.agreement.store import CLUSTER_ID, paused_put
+from grid_member.wan.jobs.keeper import FORGOTTEN, RESHARDED, PublisherMaps
+from grid_member.wan.jobs.records import Counts, MapResult, standing_of
 from grid_member.wan.jobs.status import job_figures, jobs_document, operation_documents
 from grid_member.wan.jobs.store import MAX_JOBS, SUPERSEDED
 from grid_member.wan.members.reports import SenderReport, SenderReports
 from grid_member.wan.ports import BusyError
 from tests.unit.engine.wan.agreements import LONDON
-from tests.unit.member.wan.jobs.clusters import FakeStore
+from tests.unit.member.wan.jobs.agreed import (
+    CHECK,
+    CONFIG,
+    SYNC,
+    Agreed,
+    begin,
+    found,
+    keeper,
+    share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-SYNC, CHECK = JobKind.SYNC, JobKind.CHECK
-CONFIG: Final = WanPublisherConfig("london", "london", (("127.0.0.1", 5705),))
-
-
-class Agreed:
-    """The agreement and the shards as a member sees them."""
-
-    def __init__(self) -> None:
-        self.kept = FakeStore()
-        self.stored = WanStore(self.kept)
-        self.shards = self
-        self.own_uuid = "a"
-        self.member_uuids = ["a", "b"]
-        self.live_with_data = ["a", "b"]
-        self.number = 2
-        self.held = {"m"}
-        self.full: list[str] = []
-        self.put(Put(CLUSTER_ID, b"00"))
-        self.agree(CONFIG)
-
-    def put(self, *puts: Put) -> None:
-        for put in puts:
-            put.send(self.kept)
-
-    def agree(self, *publishers: WanPublisherConfig) -> None:
-        found = {each.publisher_id: publisher_document(each) for each in publishers}
-        section = Section({"m": {}}, {LONDON.replication: found}, 1, 1, 1)
-        self.put(StoredConfig(1, section).put())
-
-    def set_state(self, member: str, state: PublisherState) -> None:
-        self.put(state_put(LONDON, member, state))
-
-    def holds(self, name: str) -> bool:
-        return name in self.held
-
-    def replicated(self, publisher: object) -> bool:
-        return bool(self.held)
-
-    def comparing(self, publisher: object) -> list[str]:
-        return self.full
-
-
-def keeper(agreed: Agreed) -> tuple[JobKeeper, FakeStore]:
-    found = iter(range(1000))
-    times = iter(range(1000, 100_000))
-    any_agreed: Any = agreed
-    made = JobKeeper(agreed.kept, any_agreed, lambda: next(times), lambda: f"job-{next(found):03d}")
-    made.connected = lambda _: True
-    return made, agreed.kept
-
-
-async def begin(jobs: JobKeeper, kind: JobKind = SYNC, name: str = "m") -> Job:
-    job = await jobs.new_job(kind, LONDON, name)
-    for put in jobs.store.begin_puts(job):
-        put.send(jobs.store.system)
-    return job
-
-
-def share(jobs: JobKeeper, job: Job, lane: int, **fields: Any) -> None:
-    jobs.store.share_put(job, lane, replace(Share(100, 7), **fields)).send(jobs.store.system)
-
-
-def found(jobs: JobKeeper, job: Job) -> Job:
-    again = jobs.store.find(job.uuid)
-    assert again is not None
-    return again
 
 
 async def test_a_job_ends_when_all_shares_have() -> None:
@@ -308,3 +241,46 @@ async def test_a_job_that_another_one_takes_the_place_of_has_failed() -> None:
     running = jobs.store.running(LONDON)
     assert running is not None
     assert running.uuid == job.uuid
+
+
+async def test_without_the_lock_no_job_begins_by_itself_or_ends() -> None:
+    agreed = Agreed()
+    agreed.full, agreed.refuses_lock = ["m"], True
+    jobs, _ = keeper(agreed)
+    await jobs.look()
+    assert jobs.store.jobs() == []
+    job = await begin(jobs)
+    share(jobs, job, 0, ended=True)
+    share(jobs, job, 1, ended=True)
+    await jobs.look()
+    assert not found(jobs, job).ended
+    agreed.refuses_lock = False
+    await jobs.look()
+    assert found(jobs, job).error == ""
+
+
+@pytest.mark.parametrize("another", [True, False])
+async def test_a_job_that_is_not_noted_as_the_running_one_ends(another: bool) -> None:
+    """A member of an earlier version may have left one."""
+    jobs, kept = keeper(Agreed())
+    stray = await begin(jobs)
+    share(jobs, stray, 0, done=50)
+    running_key = next(key for key in kept.items if "running" in key)
+    kept.items.pop(running_key)
+    job = await begin(jobs) if another else None
+    await jobs.look()
+    ended = found(jobs, stray)
+    assert ended.error == (SUPERSEDED if another else FORGOTTEN)
+    assert not [key for key in kept.items if f"share/{stray.uuid}" in key]
+    assert jobs.store.running(LONDON) == job
+
+
+async def test_an_ended_job_is_not_the_running_one() -> None:
+    jobs, kept = keeper(Agreed())
+    job = await begin(jobs)
+    running = {key: value for key, value in kept.items.items() if "running" in key}
+    for put in jobs.failing_puts(LONDON):
+        put.send(kept)
+    kept.items.update(running)
+    assert jobs.store.running(LONDON) is None
+    assert found(jobs, job).error == "the publisher was removed"
