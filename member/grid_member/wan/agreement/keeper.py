@@ -41,6 +41,7 @@ from grid_member.wan.agreement.store import (
     paused_put,
     state_put,
 )
+from grid_member.wan.jobs.store import JobStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
@@ -123,7 +124,7 @@ class WanKeeper:
         self._lacking_looks = 0
         self._told: set[str] = set()
         self._states = ShardStates(self.stored, shards)
-        self._lost = LostShards(self.stored, lambda: member.config, self.keep)
+        self._lost = LostShards(self.stored, JobStore(store), lambda: member.config, self.keep)
 
     @property
     def own_uuid(self) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.store import WanStore
+    from grid_member.wan.jobs.store import JobStore
 
 _NOTHING: Final = WanMemberState(PublisherName("", ""), bytes(16), PublisherState.REPLICATING)
 """Of no publisher, so it changes nothing: applied, it tells that a shard is current."""
@@ -40,6 +41,7 @@ class LostShards:
     def __init__(
         self,
         stored: WanStore,
+        jobs: JobStore,
         config: Callable[[], MemberConfig],
         keep: Callable[..., Awaitable[Refused | None]],
     ) -> None:
@@ -47,10 +49,12 @@ class LostShards:
 
         Args:
             stored: what the members agreed on, and the marks.
+            jobs: those under way: they began before the loss, so they do not take marks away.
             config: returns this member's configuration.
             keep: carries out puts; returns a refusal.
         """
         self._stored = stored
+        self._jobs = jobs
         self._config = config
         self._keep = keep
 
@@ -100,8 +104,10 @@ class LostShards:
         for agreed in agreement.publishers:
             names = [name for name, of in in_memory if of == agreed.name.replication]
             if names:
-                known = self._stored.lost(agreed.name)
-                found.append(lost_put(agreed.name, {*known, *names}))
+                jobs = self._jobs.open_jobs()
+                before = [job.uuid for job in jobs if job.publisher == agreed.name]
+                known = self._stored.lost_marks(agreed.name)
+                found.append(lost_put(agreed.name, known | dict.fromkeys(names, before)))
         return found
 
 

@@ -10,7 +10,8 @@
     wan/source/<id>                   the name of another cluster: `wan/members/sources.py`
     wan/sender/<publisher>/<uuid>     how a member sends for a publisher: `wan/members/reports.py`
     wan/told                          the cluster id that every shard has known
-    wan/lost/<publisher>              maps of which changes that waited may be lost
+    wan/lost/<publisher>              maps of which changes that waited may be lost, and the jobs
+                                      that were under way then
     wan/paused/<publisher>            it began PAUSED, as the cluster began as a backup
 
 `<publisher>` is replication and publisher, each percent-encoded, with a slash between them. Backups
@@ -21,10 +22,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote
 
 from grid_member.cluster.values.system_store import Put
+from grid_member.config.names import find
 from grid_member.engine.wan.agreement import PublisherName, PublisherState
 from grid_member.wan.agreement.definitions import packed
 from grid_member.wan.agreement.sections import Section
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.agreement import Agreement
     from grid_member.wan.agreement.sections import Publishers
 
+LostMarks: TypeAlias = "dict[str, list[str]]"
+"""By the configured name of maps the UUIDs of jobs that were under way when data was lost."""
 WAN: Final = "wan/"
 MEMBER: Final = f"{WAN}member/"
 DECLARED: Final = f"{WAN}declared/"
@@ -185,7 +189,7 @@ class WanStore:
 
     def forgetting_puts(self, publisher: PublisherName) -> list[Put]:
         """Return what removes all that is about a publisher and not its definition."""
-        lost = [lost_put(publisher, ())] if self.lost(publisher) else []
+        lost = [lost_put(publisher, {})] if self.lost(publisher) else []
         return [*self.state_removals(publisher), *self.resuming_puts(publisher), *lost]
 
     def was_told(self, cluster_id: bytes) -> bool:
@@ -194,14 +198,22 @@ class WanStore:
 
     def lost(self, publisher: PublisherName) -> tuple[str, ...]:
         """Return the configured names of maps of which changes that waited may be lost."""
-        stored = self._store.system_get(LOST + name_key(publisher))
-        return () if stored is None else tuple(json.loads(stored))
+        return tuple(self.lost_marks(publisher))
 
-    def synced_puts(self, publisher: PublisherName, maps: Collection[str]) -> list[Put]:
-        """Return what notes that maps were synchronised; no names are all maps."""
-        lost = set(self.lost(publisher))
-        left = lost.difference(maps) if maps else set()
-        return [] if left == lost else [lost_put(publisher, left)]
+    def lost_marks(self, publisher: PublisherName) -> LostMarks:
+        """Return the same, with the UUIDs of the jobs that had begun before the loss."""
+        stored = self._store.system_get(LOST + name_key(publisher))
+        found = {} if stored is None else json.loads(stored)
+        # Members of the first version noted the names alone.
+        return found if isinstance(found, dict) else {name: [] for name in found}
+
+    def synced_puts(self, publisher: PublisherName, job: str, maps: Iterable[str]) -> list[Put]:
+        """Return what notes that a job, given by its UUID, has synchronised maps."""
+        marks, agreed = self.lost_marks(publisher), self.config
+        names = {name: name for name in (*marks, *(agreed.section.maps if agreed else ()))}
+        synced = {find(names, name) for name in maps}
+        left = {name: jobs for name, jobs in marks.items() if name not in synced or job in jobs}
+        return [] if left == marks else [lost_put(publisher, left)]
 
     def state_removals(self, publisher: PublisherName) -> list[Put]:
         """Return what removes the members' states of a publisher."""
@@ -229,9 +241,9 @@ def told_put(cluster_id: bytes) -> Put:
     return Put(TOLD, cluster_id.hex().encode())
 
 
-def lost_put(publisher: PublisherName, maps: Collection[str]) -> Put:
+def lost_put(publisher: PublisherName, marks: LostMarks) -> Put:
     """Return what keeps of which maps changes may be lost; none takes the mark away."""
-    return Put(LOST + name_key(publisher), packed(sorted(maps)) if maps else None)
+    return Put(LOST + name_key(publisher), packed(marks) if marks else None)
 
 
 def removed_put(publisher: PublisherName, digests: frozenset[str]) -> Put:

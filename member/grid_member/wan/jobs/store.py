@@ -16,6 +16,8 @@ from grid_member.wan.agreement.store import WanStore, name_key
 from grid_member.wan.jobs.records import Job, JobKind, Share, ended_job
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from grid_member.engine.state.system import SystemStore
     from grid_member.engine.wan.agreement import PublisherName
 
@@ -83,7 +85,8 @@ class JobStore:
                     ended_job(former, self.shares(former), SUPERSEDED, job.began_ms)
                 )
             puts.append(Put(RUNNING + name_key(job.publisher), job.uuid.encode()))
-        return [*puts, *self._synced(job)]
+        # A person who names a map of which no shard holds anything has nothing to synchronise.
+        return [*puts, *self._synced(job, job.maps)]
 
     def share_put(self, job: Job, lane: int, share: Share) -> Put:
         """Return what notes how far a shard is."""
@@ -96,13 +99,14 @@ class JobStore:
         running = self.running(ended.publisher)
         if running is not None and running.uuid == ended.uuid:
             puts.append(Put(RUNNING + name_key(ended.publisher), None))
-        return [*puts, *self._synced(ended)]
+        shares = self.shares(ended).values()
+        return [*puts, *self._synced(ended, {each.map for one in shares for each in one.results})]
 
-    def _synced(self, job: Job) -> list[Put]:
+    def _synced(self, job: Job, maps: Collection[str]) -> list[Put]:
         """Return what notes of which maps nothing is missing any more that a shard had lost."""
         if job.kind is not JobKind.SYNC or not job.ended or job.error:
             return []
-        return WanStore(self.system).synced_puts(job.publisher, job.maps)
+        return WanStore(self.system).synced_puts(job.publisher, job.uuid, maps)
 
 
 def _share_key(job: Job, lane: int) -> str:

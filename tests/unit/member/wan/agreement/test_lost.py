@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from grid_member.config.load import config_from
 from grid_member.engine.api import Reason, Refused
 from grid_member.wan.agreement.lost import LostShards
 from grid_member.wan.agreement.sections import section_of
-from grid_member.wan.agreement.store import WanStore
-from grid_member.wan.jobs.records import Job, JobKind
+from grid_member.wan.agreement.store import StoredConfig, WanStore, lost_put
+from grid_member.wan.jobs.records import NOTHING, Job, JobKind, MapResult, Share, ended_job
 from grid_member.wan.jobs.store import JobStore
 from tests.unit.member.wan.jobs.clusters import FakeStore
 
@@ -68,7 +69,7 @@ class Cluster:
         self.config = config(persistence=persistence)
         self.agreement: Agreement = section_of(self.config).agreement(1, ID)
         self.refuses = False
-        self.lost = LostShards(self.stored, lambda: self.config, self._keep)
+        self.lost = LostShards(self.stored, JobStore(self.store), lambda: self.config, self._keep)
 
     async def _keep(self, *puts: Put) -> Refused | None:
         return REFUSED if self.refuses else await put_all(self.store, puts)
@@ -118,25 +119,105 @@ async def test_no_shard_is_told_before_it_is_noted() -> None:
     assert cluster.marked == ("cache", "tmp-*")
 
 
-@pytest.mark.parametrize(
-    ("kind", "maps", "error", "left"),
-    [
-        (JobKind.SYNC, ("cache",), "", ("tmp-*",)),
-        (JobKind.SYNC, ("disk",), "", ("cache", "tmp-*")),
-        (JobKind.SYNC, (), "", ()),
-        (JobKind.SYNC, (), "cut", ("cache", "tmp-*")),
-        (JobKind.CHECK, (), "", ("cache", "tmp-*")),
-    ],
-)
-async def test_a_synchronisation_that_ended_well_takes_the_mark_away(
-    kind: JobKind, maps: tuple[str, ...], error: str, left: tuple[str, ...]
-) -> None:
-    cluster = Cluster()
+def job(cluster: Cluster, kind: JobKind = JobKind.SYNC, *maps: str, uuid: str = "u") -> Job:
+    return Job(uuid, kind, cluster.publisher, maps, 1, 1, full=False)
+
+
+async def begin(cluster: Cluster, begun: Job) -> Job:
+    await put_all(cluster.store, JobStore(cluster.store).begin_puts(begun))
+    return begun
+
+
+async def end(cluster: Cluster, job: Job, *done: str, error: str = "") -> None:
+    """Carry a job out that does these maps."""
+    jobs = JobStore(cluster.store)
+    results = tuple(MapResult(name, NOTHING, error) for name in done)
+    share = Share(1, 1, results=results, ended=True, error=error)
+    await put_all(cluster.store, [jobs.share_put(job, 0, share)])
+    ended = ended_job(job, jobs.shares(job), "", 2)
+    await put_all(cluster.store, jobs.end_puts(ended))
+
+
+async def lose(cluster: Cluster) -> None:
     await cluster.lost.note_told(cluster.agreement)
     await cluster.note(Shard())
-    ended = Job("u", kind, cluster.publisher, maps, 1, 1, full=False, finished_ms=2, error=error)
-    await put_all(cluster.store, JobStore(cluster.store).end_puts(ended))
+    assert cluster.marked == ("cache", "tmp-*")
+
+
+@pytest.mark.parametrize(
+    ("maps", "done", "left"),
+    [
+        (("cache",), ("cache",), ("tmp-*",)),
+        (("disk",), ("disk",), ("cache", "tmp-*")),
+        ((), ("cache", "disk", "tmp-1"), ()),
+        ((), ("disk", "tmp-1", "tmp-2"), ("cache",)),
+        ((), ("disk",), ("cache", "tmp-*")),
+        ((), ("tmp-kept",), ("cache", "tmp-*")),
+        (("cache",), (), ("cache", "tmp-*")),
+    ],
+)
+async def test_a_synchronisation_takes_the_marks_of_what_it_has_synchronised_away(
+    maps: tuple[str, ...], done: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    cluster = Cluster()
+    section = section_of(cluster.config)
+    section.maps["tmp-kept"] = section.maps["disk"]
+    await put_all(cluster.store, [StoredConfig(1, section).put()])
+    await lose(cluster)
+    await end(cluster, await begin(cluster, job(cluster, JobKind.SYNC, *maps)), *done)
     assert cluster.marked == left
+
+
+async def test_a_job_that_failed_or_only_compares_leaves_the_marks() -> None:
+    cluster = Cluster()
+    await lose(cluster)
+    await end(cluster, await begin(cluster, job(cluster)), "cache", error="cut")
+    await end(cluster, await begin(cluster, job(cluster, JobKind.CHECK)), "cache", "tmp-1")
+    assert cluster.marked == ("cache", "tmp-*")
+
+
+async def test_a_job_that_began_before_the_loss_leaves_the_marks() -> None:
+    cluster = Cluster()
+    before = await begin(cluster, job(cluster))
+    await lose(cluster)
+    await end(cluster, before, "cache", "tmp-1")
+    assert cluster.marked == ("cache", "tmp-*")
+    await end(cluster, await begin(cluster, job(cluster, uuid="later")), "cache", "tmp-1")
+    assert not cluster.marked
+
+
+async def test_data_that_was_lost_again_needs_a_job_that_began_later() -> None:
+    cluster = Cluster()
+    await lose(cluster)
+    between = await begin(cluster, job(cluster))
+    await cluster.note(Shard())
+    await end(cluster, between, "cache", "tmp-1")
+    assert cluster.marked == ("cache", "tmp-*")
+
+
+async def test_a_synchronisation_of_all_without_anything_to_do_leaves_the_marks() -> None:
+    cluster = Cluster()
+    await lose(cluster)
+    await begin(cluster, replace(job(cluster), finished_ms=1))
+    assert cluster.marked == ("cache", "tmp-*")
+
+
+@pytest.mark.parametrize("name", ["cache", "tmp-*"])
+async def test_a_name_of_which_no_shard_holds_anything_is_taken_away_by_name(name: str) -> None:
+    """Else it would stay for as long as nobody puts anything there."""
+    cluster = Cluster()
+    await lose(cluster)
+    await begin(cluster, replace(job(cluster, JobKind.SYNC, name), finished_ms=1))
+    assert {*cluster.marked} == {"cache", "tmp-*"} - {name}
+
+
+async def test_marks_of_an_earlier_version_are_read() -> None:
+    cluster = Cluster()
+    key = lost_put(cluster.publisher, {}).key
+    await put_all(cluster.store, [Put(key, b'["cache","tmp-*"]')])
+    assert cluster.marked == ("cache", "tmp-*")
+    await end(cluster, await begin(cluster, job(cluster)), "cache")
+    assert {*cluster.marked} == {"tmp-*"}
 
 
 async def test_a_publisher_that_is_removed_takes_its_mark_along() -> None:
