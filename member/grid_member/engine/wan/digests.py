@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_BITS: Final = 16
 """Of the number of a bucket."""
-ENTRIES_PER_BUCKET: Final = 16
+KEYS_PER_BUCKET: Final = 16
 """As many as a bucket has, about: few differences cost no list of many keys."""
 HASH_BITS: Final = 32
 _DIGEST_BYTES: Final = 8
@@ -59,11 +59,13 @@ class Row(NamedTuple):
 class Digests:
     """Counts and sums of all buckets."""
 
-    __slots__ = ("bits", "counts", "sums")
+    __slots__ = ("bits", "counts", "removed", "sums")
 
     def __init__(self, bits: int) -> None:
         """Begin with empty buckets, 2**bits of them."""
         self.bits = bits
+        self.removed = 0
+        """Tombstones of the map: no digest has them, but a list of keys does."""
         self.counts = array("L", [0]) * (1 << bits)
         self.sums = array("Q", [0]) * (1 << bits)
 
@@ -91,9 +93,9 @@ def bucket_of(key_bytes: bytes, bits: int) -> int:
     return zlib.crc32(key_bytes) >> HASH_BITS - bits
 
 
-def bits_for(entries: int) -> int:
-    """Return how many bits give so many entries buckets of the right size."""
-    return min(MAX_BITS, max(0, entries // ENTRIES_PER_BUCKET).bit_length())
+def bits_for(keys: int) -> int:
+    """Return how many bits give so many entries and tombstones buckets of the right size."""
+    return min(MAX_BITS, max(0, keys // KEYS_PER_BUCKET).bit_length())
 
 
 def rank_of(held: Held) -> bytes:

@@ -6,6 +6,8 @@ difference that is none, or hides none: a change that is made later is queued.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.wan.digests import Digests, Row, bucket_of, digest_of, key_bytes_of, rank_of
@@ -14,7 +16,7 @@ from grid_member.wan.pacing import SLICE
 from grid_member.wan.protocol import MAX_TEXT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 
     from grid_member.engine.wan.digests import Held
     from grid_member.engine.wan.key_filter import KeyFilter
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 SLICE_BYTES: Final = 256 << 10
 """Of values that are hashed in one turn of the loop."""
+_KEY_BYTES: Final = -(-SLICE_BYTES // SLICE)
+"""What a key counts as beside its value, rounded up: one turn has no more than SLICE keys."""
 
 
 class ComparedMap(Protocol):
@@ -65,10 +69,13 @@ class Walk:
         self._secret = secret
         self._bits = bits
         self._pacer = pacer
+        self._worked_bytes = 0
+        """Of keys and values since the last turn of the loop."""
 
     async def digests(self) -> Digests:
         """Return the digests of all buckets."""
         digests = Digests(self._bits)
+        digests.removed = len(self._found.removed_keys())
         found, secret, bits = self._found, self._secret, self._bits
         size_bytes = 0
         async for keys in self._slices(found.keys()):
@@ -103,11 +110,30 @@ class Walk:
         """Return the bucket of a key."""
         return bucket_of(key_bytes_of(key), self._bits)
 
-    def row(self, key: str) -> Row | None:
-        """Return what is told of a key."""
+    async def in_order(self, keys: Sequence[str]) -> Iterator[str]:
+        """Return keys in order, each once.
+
+        Many keys are sorted in slices, which are merged while the caller takes one key after
+        the other: so the caller has to give up the loop, as `row` does.
+        """
+        if len(keys) <= SLICE:
+            return iter(sorted({*keys}))
+        slices: list[list[str]] = []
+        for start in range(0, len(keys), SLICE):
+            slices.append(sorted(keys[start : start + SLICE]))
+            await self._turn()
+        return (key for key, _ in itertools.groupby(heapq.merge(*slices)))
+
+    async def row(self, key: str) -> Row | None:
+        """Return what is told of a key; give up the loop after a slice of keys or values."""
+        await self._count_key()
+        return self._row(key)
+
+    def _row(self, key: str) -> Row | None:
         held = self._found.held(key)
         if held is None:
             return None
+        self._worked_bytes += len(held.value or b"")
         digest = digest_of(self._secret, key_bytes_of(key), held)
         return Row(key, held.stamp, digest, held.value is None, rank_of(held))
 
@@ -116,22 +142,30 @@ class Walk:
         first = -1 if after is None else self.bucket(after)
         by_bucket = await self.keys({bucket for bucket in buckets if bucket >= first})
         rows: list[Row] = []
-        size_bytes, turned = 0, 0
+        size_bytes = 0
         for bucket in sorted(by_bucket):
-            for key in sorted(set(by_bucket[bucket])):
+            for key in await self.in_order(by_bucket[bucket]):
+                await self._count_key()
                 if bucket == first and after is not None and key <= after:
                     continue
-                row = self.row(key) if len(key_bytes_of(key)) <= MAX_TEXT_BYTES else None
+                row = self._row(key) if len(key_bytes_of(key)) <= MAX_TEXT_BYTES else None
                 if row is None:
                     continue
                 if size_bytes >= PAGE_BYTES:
                     return rows, True
                 rows.append(row)
                 size_bytes += row_bytes(key_bytes_of(key))
-            if len(rows) >= turned + SLICE:
-                turned = len(rows)
-                await self._pacer.turn()
         return rows, False
+
+    async def _count_key(self) -> None:
+        """Note that a key is worked on, in the next turn of the loop when a slice was done."""
+        if self._worked_bytes >= SLICE_BYTES:
+            await self._turn()
+        self._worked_bytes += _KEY_BYTES
+
+    async def _turn(self) -> None:
+        self._worked_bytes = 0
+        await self._pacer.turn()
 
     async def _slices(self, keys: Sequence[str]) -> AsyncIterator[Sequence[str]]:
         """Yield the keys that matter in slices, with a turn of the loop between two."""

@@ -1,6 +1,6 @@
 """The bytes of questions and answers about a map that two clusters compare.
 
-    digests?  GWDQ: head                        ─▶  GWDA: answer │ cleared │ counts │ sums
+    digests?  GWDQ: head                        ─▶  GWDA: answer │ cleared │ removed │ counts │ sums
     keys?     GWKQ: head │ after │ buckets      ─▶  GWKA: answer │ more │ rows │ keys
 
     head: source, target, job, bits │ replication, publisher, map │ patterns of the key filter
@@ -41,8 +41,8 @@ _ABOUT: Final = struct.Struct(">16s16s16sB")
 _PATTERNS: Final = struct.Struct(">HH")
 _AFTER: Final = struct.Struct(">B")
 _COUNT: Final = struct.Struct(">I")
-_DIGESTS: Final = struct.Struct(">BQB")
-"""Answer, stamp of the last clear, bits."""
+_DIGESTS: Final = struct.Struct(">BQIB")
+"""Answer, stamp of the last clear, number of tombstones, bits."""
 _KEYS: Final = struct.Struct(">BBI")
 """Answer, whether there are more, rows."""
 _ROW: Final = struct.Struct(f">BHQQ{RANK_BYTES}s")
@@ -149,7 +149,8 @@ def write_digests_answer(answer: DigestsAnswer) -> bytes:
     size = len(digests.counts)
     counts = struct.pack(f">{size}I", *digests.counts)
     sums = struct.pack(f">{size}Q", *digests.sums)
-    return seal(_DIGESTS.pack(code, cleared, digests.bits) + counts + sums, DIGESTS_ANSWER)
+    head = _DIGESTS.pack(code, cleared, digests.removed, digests.bits)
+    return seal(head + counts + sums, DIGESTS_ANSWER)
 
 
 def read_digests_answer(data: bytes) -> DigestsAnswer:
@@ -159,10 +160,11 @@ def read_digests_answer(data: bytes) -> DigestsAnswer:
         ProtocolError: they are none.
     """
     reader = _Reader(opened(data, MAX_ANSWER_BYTES, DIGESTS_ANSWER))
-    code, cleared, bits = reader.fields(_DIGESTS)
+    code, cleared, removed, bits = reader.fields(_DIGESTS)
     check(bits <= MAX_BITS, "a bucket has too many bits")
     check(cleared.bit_length() <= STAMP_BITS, "a stamp is out of range")
     digests = Digests(bits)
+    digests.removed = removed
     digests.counts[:] = type(digests.counts)("L", reader.numbers("I", 1 << bits))
     digests.sums[:] = type(digests.sums)("Q", reader.numbers("Q", 1 << bits))
     reader.end()

@@ -138,7 +138,7 @@ class MapWork:
     # All of it
 
     async def _send_all(self, at: int) -> None:
-        self._bits = bits_for(len(self._map.keys()))
+        self._bits = self._own_bits()
         by_bucket = await self._walk().keys()
         await self._send_clear()
         sizes = {bucket: len(keys) for bucket, keys in by_bucket.items()}
@@ -154,8 +154,11 @@ class MapWork:
         if self._marks.cleared > self._marks.target_cleared:
             await self._send_clear()
         by_bucket = await self._walk().keys({*differing}) if differing else {}
+        # Digests do not tell which buckets the tombstones of the target are in.
+        removed = theirs.removed >> theirs.bits
         sizes = {
-            bucket: len(by_bucket.get(bucket, ())) + theirs.counts[bucket] for bucket in differing
+            bucket: len(by_bucket.get(bucket, ())) + theirs.counts[bucket] + removed
+            for bucket in differing
         }
         for group in _grouped(self._ahead(differing, at), sizes, LISTED_KEYS):
             found = await self._differences(group, by_bucket, theirs)
@@ -187,18 +190,18 @@ class MapWork:
 
     async def _look(self) -> tuple[Digests, Digests]:
         """Return own digests and those of the target; both walk at the same time."""
-        self._bits = max(self._bits, bits_for(len(self._map.keys())))
+        self._bits = max(self._bits, self._own_bits())
         while True:
             own = asyncio.create_task(self._walk().digests())
             try:
                 answer = await self._ask_digests()
-                needed = bits_for(sum(answer.digests.counts))
+                needed = bits_for(sum(answer.digests.counts) + answer.digests.removed)
                 if needed <= self._bits + 1 or self._bits == MAX_BITS:
                     self._marks = Marks(self._map.cleared, self._map.purged, answer.cleared)
                     return await own, answer.digests
             finally:
                 await end_tasks(own)
-            # The target has many more entries: its buckets would be too large.
+            # The target has many more keys: its buckets would be too large.
             self._bits = needed
 
     async def _ask_digests(self) -> DigestsAnswer:
@@ -224,13 +227,12 @@ class MapWork:
         for bucket in buckets:
             of_target = rows.get(bucket, {})
             found[bucket] = []
-            for key in sorted({*by_bucket.get(bucket, ()), *of_target}):
-                own, other = walk.row(key), of_target.get(key)
+            for key in await walk.in_order([*by_bucket.get(bucket, ()), *of_target]):
+                own, other = await walk.row(key), of_target.get(key)
                 difference = difference_of(own, other, marks)
                 if difference is not None:
                     stamps = (0 if one is None else one.stamp for one in (own, other))
                     found[bucket].append(_Found(key, difference, *stamps))
-            await self._lane.pacer.turn()
         return found
 
     async def _seen_again(
@@ -243,8 +245,10 @@ class MapWork:
         """Return what differs still, as before: the rest has changed while it was looked at."""
         await self._settle()
         again = await self._differences(buckets, by_bucket, theirs)
+        before = {each for of_bucket in found.values() for each in of_bucket}
         return {
-            bucket: [each for each in again[bucket] if each in found[bucket]] for bucket in again
+            bucket: [each for each in of_bucket if each in before]
+            for bucket, of_bucket in again.items()
         }
 
     async def _rows(self, buckets: Sequence[int]) -> dict[int, dict[str, Row]]:
@@ -257,7 +261,10 @@ class MapWork:
             page = await asyncio.to_thread(_read, read_keys_answer, data)
             if page.code is not MapAnswer.TAKEN:
                 raise MapRefusedError(reason_of(page.code))
-            for row in page.rows:
+            self._lane.pacer.begin()
+            for place, row in enumerate(page.rows):
+                if place % SLICE == SLICE - 1:
+                    await self._lane.pacer.turn()
                 bucket = found.get(walk.bucket(row.key))
                 if bucket is not None and self._filter.includes(row.key):
                     bucket[row.key] = row
@@ -347,6 +354,9 @@ class MapWork:
     def _ahead(self, buckets: Iterable[int], at: int) -> list[int]:
         first = at >> HASH_BITS - self._bits
         return [bucket for bucket in buckets if bucket >= first]
+
+    def _own_bits(self) -> int:
+        return bits_for(len(self._map.keys()) + len(self._map.removed_keys()))
 
     def _walk(self) -> Walk:
         return Walk(self._map, self._filter, self._job.uuid, self._bits, self._lane.pacer)

@@ -49,11 +49,13 @@ def digests(bits: int) -> Digests:
     made = Digests(bits)
     for number in range(3):
         made.add(number % (1 << bits), 2**64 - 1 - number)
+    made.removed = 9
     return made
 
 
-def shown(answer: DigestsAnswer) -> tuple[MapAnswer, int, list[int], list[int]]:
-    return answer.code, answer.cleared, [*answer.digests.counts], [*answer.digests.sums]
+def shown(answer: DigestsAnswer) -> tuple[MapAnswer, int, int, list[int], list[int]]:
+    found = answer.digests
+    return answer.code, answer.cleared, found.removed, [*found.counts], [*found.sums]
 
 
 DIGESTS: Final = DigestsAnswer(MapAnswer.TAKEN, 2**58, digests(1))
@@ -83,8 +85,8 @@ WRITTEN: Final = {
         "73000100020002612a00052a2d746d7000017801000461edb3a90000000200000003e1b0ac71"
     ),
     "digests answer": (
-        "47574441010000000022000400000000000000010000000200000001fffffffffffffffcffffffffffffff"
-        "feb7ebcf12"
+        "4757444101000000002600040000000000000000000009010000000200000001fffffffffffffffcffffff"
+        "fffffffffeb0aa15d8"
     ),
     "keys answer": (
         "47574b41010000000063000100000002000003000001000000000080000000000000000001020304050607"
@@ -177,7 +179,7 @@ def test_a_hostile_count_makes_nothing_large() -> None:
         with pytest.raises(ProtocolError):
             read_keys_answer(seal(body, KEYS_ANSWER))
     with pytest.raises(ProtocolError):
-        read_digests_answer(seal(struct.pack(">BQB", 0, 0, 40), DIGESTS_ANSWER))
+        read_digests_answer(seal(struct.pack(">BQIB", 0, 0, 0, 40), DIGESTS_ANSWER))
 
 
 def test_a_reason_that_is_not_known_yet_is_a_refusal() -> None:
