@@ -219,6 +219,8 @@ class WanShard:
         self, publisher: PublisherName, queue: tuple[str, bytes], after: int, limit: int, most: int
     ) -> list[QueuedChange]:
         """Return up to so many changes of a queue, and about so many bytes, behind a place."""
+        if self._is_held(self._shard):
+            return []  # the cut began after the sender had looked at what may be sent
         now_ms = self._now_of(self._shard)
         return self._shard.state.wan.read_queue(publisher, *queue, after, limit, most, now_ms)
 

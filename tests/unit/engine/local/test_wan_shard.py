@@ -63,6 +63,21 @@ def test_nothing_is_sent_while_a_consistent_cut_goes_on() -> None:
     assert shard.sendable(LONDON) == {("m", MEMBERS[0]): 1}
 
 
+def test_a_sender_that_reads_when_a_consistent_cut_begins_reads_no_further() -> None:
+    fake, held = FakeShard(), [False]
+    fake.apply(WanAgree(agreement()))
+    fake.apply(MapPut("m", "k", b"v", None, 0))
+    shard = WanShard(cast("Shard", fake), lambda _: NOW_MS, lambda _: held[0])
+    (queue,) = shard.sendable(LONDON)
+    (first,) = shard.read(LONDON, queue, 0, 10, 1 << 20)
+    fake.apply(MapPut("m", "l", b"v", None, 0))
+    held[0] = True
+    assert shard.read(LONDON, queue, first.place, 10, 1 << 20) == []
+    held[0] = False
+    (second,) = shard.read(LONDON, queue, first.place, 10, 1 << 20)
+    assert (first.change.key, second.change.key) == ("k", "l")
+
+
 def test_places_say_nothing_when_the_state_is_another_one() -> None:
     fake = FakeShard()
     shard = WanShard(cast("Shard", fake), lambda _: NOW_MS, lambda _: False)
