@@ -32,6 +32,10 @@ TOO_LARGE_ALONE: Final = (
 )
 """Why a map waits of which one entry travelled alone, given the bytes of its key and value."""
 
+COMPARING: Final = "the map is being compared"
+"""Why a question is to be repeated at the same member: another one would begin a walk of its own.
+The source goes by these words, so they stay as they are."""
+
 
 def reason_of(code: int) -> str:
     """Return why a map was not taken; a later version may have more reasons."""

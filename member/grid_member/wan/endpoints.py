@@ -124,10 +124,16 @@ class Endpoints:
             text += f"; {others} other {'name has' if others == 1 else 'names have'} none either"
         return text
 
-    async def choose(self) -> Address | None:
-        """Return the next address that does not rest; None when all do or there is none."""
+    async def choose(self, again: Address | None = None) -> Address | None:
+        """Return the next address that does not rest; None when all do or there is none.
+
+        Args:
+            again: is returned rather than the next one, as long as it does not rest.
+        """
         await self._look_up()
         free = self._free()
+        if again in free:
+            return again
         if not free:
             return None
         self._turn += 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.telemetry.logs import event, failure
+from grid_member.wan.answers import COMPARING
 from grid_member.wan.batch_limit import MAX_BATCH_BYTES, BatchLimit
 from grid_member.wan.hello import HelloError, read_welcome, write_hello
 from grid_member.wan.ports import OverloadedError, TargetError, TooLargeError, UnreachableError
@@ -89,16 +90,24 @@ class Link:
             self._note_problem("the target takes nothing now", str(problem))
             raise
 
-    async def ask(self, path: str, message: bytes) -> bytes:
-        """Return the answer to a message; raises as `send` does."""
-        address = await self._choose()
+    async def ask(self, path: str, message: bytes, again_at: Address | None = None) -> bytes:
+        """Return the answer to a message, asked at an address if it does not rest.
+
+        Raises:
+            TargetError: as of `send`; an `OverloadedError` tells where to ask again.
+        """
+        address = await self._choose(again_at)
         if address is None:
             self._lose(NO_ADDRESS)
             raise UnreachableError(NO_ADDRESS)
         try:
             answer = await self._transport.post(address, path, message, CONTENT_TYPE)
             answer = _checked(answer, message)
-        except (OverloadedError, TooLargeError):
+        except OverloadedError as problem:
+            if str(problem) == COMPARING:
+                problem.again_at = address
+            raise
+        except TooLargeError:
             raise  # something answers there
         except TargetError as problem:
             self._endpoints.note_failure(address)
@@ -158,9 +167,9 @@ class Link:
         self._begin(address, welcome)
         connected.set_result(welcome)
 
-    async def _choose(self) -> Address | None:
+    async def _choose(self, again: Address | None = None) -> Address | None:
         """Return an address that does not rest, and tell of names that have none."""
-        address = await self._endpoints.choose()
+        address = await self._endpoints.choose(again)
         why = self._endpoints.problem
         if why != self._figures.names_problem:
             self._figures.names_problem = why

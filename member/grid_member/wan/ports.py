@@ -31,6 +31,8 @@ class OverloadedError(TargetError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.again_at: Address | None = None
+        """Where to ask again; None is anywhere."""
 
 
 class TooLargeError(TargetError):

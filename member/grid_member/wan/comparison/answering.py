@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.wan.agreement import MapReference, MergePolicy
 from grid_member.engine.wan.digests import Digests
 from grid_member.engine.wan.key_filter import KeyFilter
-from grid_member.wan.answers import MapAnswer
+from grid_member.wan.answers import COMPARING, MapAnswer
 from grid_member.wan.comparison.buckets import Walk
 from grid_member.wan.comparison.messages import (
     DigestsAnswer,
@@ -108,7 +108,7 @@ class Answering:
         running.asked_s = self._clock()
         await asyncio.wait({running.task}, timeout=self._patience_s)
         if not running.task.done():
-            raise ComparingError("the map is being compared")
+            raise ComparingError(COMPARING)
         # The same question later is about the map as it is then.
         self._walks.pop(data, None)
         return running.task.result()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.agreement import MapReference, PublisherName
     from grid_member.engine.wan.changes import Change
     from grid_member.wan.comparison.buckets import ComparedMap
+    from grid_member.wan.endpoints import Address
     from grid_member.wan.link import Link
     from grid_member.wan.pacing import Pacer
 
@@ -122,10 +123,12 @@ class Patience:
         Raises:
             TargetError: the target did not answer, or has taken nothing for too long.
         """
+        again_at: Address | None = None
         while True:
             try:
-                return await self._lane.link.ask(path, message)
+                return await self._lane.link.ask(path, message, again_at)
             except OverloadedError as problem:
                 if not self.left_s:
                     raise
+                again_at = problem.again_at
                 await self._lane.sleep(problem.retry_after_s)

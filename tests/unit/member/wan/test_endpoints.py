@@ -44,6 +44,17 @@ async def test_all_addresses_take_turns() -> None:
     }
 
 
+async def test_an_address_is_chosen_again_as_long_as_it_does_not_rest() -> None:
+    endpoints = Names(a=["1.1.1.1", "2.2.2.2", "3.3.3.3"]).endpoints("a")
+    first = await endpoints.choose()
+    assert first is not None
+    assert {await endpoints.choose(first) for _ in range(4)} == {first}
+    endpoints.note_failure(first)
+    assert first not in {await endpoints.choose(first) for _ in range(4)}
+    gone = first._replace(ip="9.9.9.9")
+    assert gone not in {await endpoints.choose(gone) for _ in range(4)}
+
+
 async def test_an_address_that_failed_rests() -> None:
     names = Names(a=["1.1.1.1"], b=["3.3.3.3"])
     endpoints = names.endpoints("a", "b")
