@@ -12,7 +12,6 @@ from grid_member.engine.api import DataOrigin
 from grid_member.engine.local.wan import WanSide
 from grid_member.security.tls import TlsError, keep_fresh
 from grid_member.security.tls_client import ClientTls
-from grid_member.wan.agreement.definitions import credentials_problem, with_credentials
 from grid_member.wan.agreement.part import WanReplication
 from grid_member.wan.client import ClientSettings, HttpTransport
 from grid_member.wan.draining import drain
@@ -122,17 +121,8 @@ class MemberWan:
             await asyncio.gather(self._refreshing, return_exceptions=True)
 
     def _configured(self, name: PublisherName) -> WanPublisherConfig | None:
-        own = self._member.config.wan
-        replication = own.replications.get(name.replication)
-        found = None if replication is None else replication.publishers.get(name.publisher)
         kept = self._member.management.wan
-        if found is not None or not isinstance(kept, WanReplication):
-            return found
-        agreed = kept.calls.keeper.stored.config
-        added = None if agreed is None else agreed.section.publisher(name)
-        if added is None or credentials_problem(added, own) is not None:
-            return None
-        return with_credentials(added, own)
+        return kept.calls.configured(name) if isinstance(kept, WanReplication) else None
 
     def _transport(self, config: WanPublisherConfig) -> HttpTransport:
         context = None if config.tls is None else self._tls_of(config.tls).current

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.io.ending import end_tasks
 from grid_member.telemetry.logs import event, failure
+from grid_member.wan.agreement.agreed_transport import AgreedTransport
 from grid_member.wan.endpoints import Endpoints
 from grid_member.wan.jobs.lane import Lane, LaneSettings
 from grid_member.wan.jobs.runner import LaneJobs
@@ -335,8 +336,12 @@ class Replication:
         def hello() -> Hello:
             return parts.hello(agreed, parts.engine.agreement or agreement)
 
+        def is_agreed() -> bool:
+            return parts.configured(agreed.name) == config
+
         figures = parts.figures.publisher(agreed.name)
-        link = Link(LinkParts(transport, endpoints, hello, figures, parts.clock))
+        agreed_transport = AgreedTransport(transport, is_agreed)
+        link = Link(LinkParts(agreed_transport, endpoints, hello, figures, parts.clock))
         return _Running(agreed, config, wanted.waits, agreement.cluster_id, transport, link)
 
     def _begin_lane(self, running: _Running, lane: int) -> _Lane:

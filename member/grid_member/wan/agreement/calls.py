@@ -14,6 +14,8 @@ from grid_member.engine.wan.agreement import PublisherName, PublisherState
 from grid_member.engine.wan.changes import MergeResult
 from grid_member.wan.agreement.definitions import (
     credentials_problem,
+    declared_publisher,
+    own_side,
     packed,
     publisher_document,
     read_publisher,
@@ -171,6 +173,21 @@ class WanCalls:
     def _section(self) -> Section | None:
         agreed = self.keeper.stored.config
         return None if agreed is None else agreed.section
+
+    def configured(self, name: PublisherName) -> WanPublisherConfig | None:
+        """Return how this member sends for a publisher; None when it cannot.
+
+        What the members agreed on says where to, and this member's file has the credentials. The
+        file alone counts only before the members have agreed.
+        """
+        own, section = self._config().wan, self._section
+        if section is None:
+            return declared_publisher(name, own)
+        agreed = section.publisher(name)
+        if agreed is None:
+            return None
+        side = own_side(name, agreed, own)
+        return None if credentials_problem(agreed, side) else with_credentials(agreed, side)
 
     def publisher(self, replication: str, publisher: str) -> PublisherName:
         """Return the publisher that a call names; an empty id is the only one.
@@ -496,11 +513,12 @@ def added_objection(
         own: the member's configuration.
         problem: returns why a target cannot be reached, empty when it can.
     """
-    for publishers in json.loads(content)[_ADDED].values():
-        for definition in publishers.values():
+    for replication, publishers in json.loads(content)[_ADDED].items():
+        for publisher_id, definition in publishers.items():
             publisher = read_publisher(definition)
-            found = credentials_problem(publisher, own)
-            found = found or problem(with_credentials(publisher, own))
+            side = own_side(PublisherName(replication, publisher_id), publisher, own)
+            found = credentials_problem(publisher, side)
+            found = found or problem(with_credentials(publisher, side))
             if found:
                 return found
     return None

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grid_member.config.model.wan import WanConfig
+    from grid_member.engine.wan.agreement import PublisherName
 
 Document: TypeAlias = "dict[str, object]"
 _OWN: Final = frozenset({"identity", "tls"})
@@ -49,12 +50,26 @@ def without_defaults(document: Mapping[str, object]) -> Document:
     }
 
 
+def declared_publisher(name: PublisherName, own: WanConfig) -> WanPublisherConfig | None:
+    """Return the publisher of this member's file, None when the file has none of the name."""
+    replication = own.replications.get(name.replication)
+    return None if replication is None else replication.publishers.get(name.publisher)
+
+
+def own_side(name: PublisherName, publisher: WanPublisherConfig, own: WanConfig) -> WanConfig:
+    """Return what this member has to show to the target of a publisher that was agreed on.
+
+    A file that has a publisher of the name for the same cluster says how to speak TLS with it,
+    also when the members agreed on other addresses or settings.
+    """
+    declared = declared_publisher(name, own)
+    if declared is None or declared.cluster_name != publisher.cluster_name:
+        return own
+    return replace(own, tls=declared.tls, tls_problem="")
+
+
 def with_credentials(publisher: WanPublisherConfig, own: WanConfig) -> WanPublisherConfig:
     """Return a publisher with what this member shows to the target, as far as its file has it."""
-    for replication in own.replications.values():
-        declared = replication.publishers.get(publisher.publisher_id)
-        if declared is not None and publisher_document(declared) == publisher_document(publisher):
-            return declared
     return replace(publisher, identity=own.identities.get(publisher.realm or ""), tls=own.tls)
 
 

@@ -71,6 +71,8 @@ class WanStore:
 
     def __init__(self, store: SystemStore) -> None:
         self._store = store
+        self._read_config: tuple[bytes, StoredConfig] | None = None
+        """What was read of `wan/config` last: each batch of a sender asks for it."""
 
     @property
     def used(self) -> bool:
@@ -83,8 +85,11 @@ class WanStore:
         stored = self._store.system_get(CONFIG)
         if stored is None:
             return None
-        content = json.loads(stored)
-        return StoredConfig(int(content["revision"]), Section.read(content["section"]))
+        if self._read_config is None or self._read_config[0] != stored:
+            content = json.loads(stored)
+            found = StoredConfig(int(content["revision"]), Section.read(content["section"]))
+            self._read_config = stored, found
+        return self._read_config[1]
 
     @property
     def agreement(self) -> Agreement | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.cluster.values.system_store import put_all
 from grid_member.engine.wan.agreement import PublisherName
+from grid_member.wan.agreement.added_json import read_added
 from grid_member.wan.agreement.part import WanReplication
 from grid_member.wan.jobs.records import Counts, Job, JobKind
 from tests.unit.member.wan.pairs import until
 
 if TYPE_CHECKING:
+    from grid_member.cluster.values.system_store import Put
     from grid_member.wan.agreement.calls import WanCalls
     from grid_member.wan.jobs.store import JobStore
     from tests.unit.member.wan.pairs import Site
@@ -28,6 +31,24 @@ def calls(site: Site) -> WanCalls:
 
 def store(site: Site) -> JobStore:
     return calls(site).jobs.store
+
+
+async def change(site: Site, *puts: Put) -> None:
+    """Carry out what a call changes, and let the shards go by it."""
+    assert await put_all(store(site).system, puts) is None
+    await calls(site).go_by_agreement()
+
+
+async def add_peer(site: Site, cluster_name: str, port: int, **more: object) -> None:
+    """Add the publisher as `addWanConfig` does."""
+    block = {
+        "publisherId": "peer",
+        "clusterName": cluster_name,
+        "targetEndpoints": f"127.0.0.1:{port}",
+        "properties": {"realm": "to-peer"},
+    }
+    content = {"name": "peer-rep", "batchPublishers": [block | more]}
+    await change(site, *calls(site).add(read_added(json.dumps(content))).changes)
 
 
 async def begin(site: Site, kind: JobKind, map_name: str = "orders") -> str:
