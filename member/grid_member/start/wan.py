@@ -184,16 +184,5 @@ def _version_problem(member: Member) -> str | None:
 
 
 def _published_to(member: Member, cluster_name: str) -> tuple[str, ...]:
-    config = member.config
-    back = {
-        name
-        for name, replication in config.wan.replications.items()
-        if any(each.cluster_name == cluster_name for each in replication.publishers.values())
-    }
-    return tuple(
-        sorted(
-            name
-            for name, found in config.maps.items()
-            if found.wan is not None and found.wan.replication in back
-        )
-    )
+    kept = member.management.wan
+    return kept.calls.published_to(cluster_name) if isinstance(kept, WanReplication) else ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_member.telemetry.logs import event, failure
 from grid_member.wan.answers import COMPARING
@@ -20,18 +20,20 @@ from grid_member.wan.ports import OverloadedError, TargetError, TooLargeError, U
 from grid_member.wan.protocol import CONTENT_TYPE, PROTOCOL, ProtocolError, checked_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from grid_member.wan.endpoints import Address, Endpoints
     from grid_member.wan.figures import PublisherFigures
     from grid_member.wan.hello import Hello, Welcome
     from grid_member.wan.ports import Transport
 
+T = TypeVar("T")
 HELLO_PATH: Final = "/grid/wan/hello"
 CHANGES_PATH: Final = f"/grid/wan/{PROTOCOL}/changes"
 DIGESTS_PATH: Final = f"/grid/wan/{PROTOCOL}/digests"
 KEYS_PATH: Final = f"/grid/wan/{PROTOCOL}/keys"
 JSON: Final = "application/json"
+ANOTHER_CLUSTER: Final = "another cluster answers than before"
 NO_ADDRESS: Final = "no name in target-endpoints has an address now"
 FAILURE_REST_S: Final = 1.0
 """After an unexpected error."""
@@ -96,13 +98,34 @@ class Link:
         Raises:
             TargetError: as of `send`; an `OverloadedError` tells where to ask again.
         """
+
+        async def post(address: Address) -> bytes:
+            answer = await self._transport.post(address, path, message, CONTENT_TYPE)
+            return _checked(answer, message)
+
+        return await self._reach(post, again_at)
+
+    async def greet(self, target: bytes) -> Welcome:
+        """Say hello again, and return what the cluster of an id says now; raises as `send` does."""
+
+        async def greet(address: Address) -> Welcome:
+            welcome = await self._greet(address)
+            if welcome.cluster_id != target:
+                raise UnreachableError(ANOTHER_CLUSTER)
+            return welcome
+
+        return await self._reach(greet)
+
+    async def _reach(
+        self, request: Callable[[Address], Awaitable[T]], again_at: Address | None = None
+    ) -> T:
+        """Return what becomes of a request to the target, and note whether it answers."""
         address = await self._choose(again_at)
         if address is None:
             self._lose(NO_ADDRESS)
             raise UnreachableError(NO_ADDRESS)
         try:
-            answer = await self._transport.post(address, path, message, CONTENT_TYPE)
-            answer = _checked(answer, message)
+            answer = await request(address)
         except OverloadedError as problem:
             if str(problem) == COMPARING:
                 problem.again_at = address

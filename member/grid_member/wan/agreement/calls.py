@@ -189,6 +189,11 @@ class WanCalls:
         side = own_side(name, agreed, own)
         return None if credentials_problem(agreed, side) else with_credentials(agreed, side)
 
+    def published_to(self, cluster_name: str) -> tuple[str, ...]:
+        """Return the configured names of the maps that are published to a cluster."""
+        section = self._section
+        return () if section is None else section.published_to(cluster_name)
+
     def publisher(self, replication: str, publisher: str) -> PublisherName:
         """Return the publisher that a call names; an empty id is the only one.
 

@@ -97,6 +97,21 @@ class Section:
             for publisher, definition in publishers.items():
                 yield PublisherName(replication, publisher), read_publisher(definition)
 
+    def published_to(self, cluster_name: str) -> tuple[str, ...]:
+        """Return the configured names of the maps that any publisher sends to a cluster."""
+        sending = {
+            name.replication
+            for name, publisher in self.publishers()
+            if publisher.cluster_name == cluster_name
+        }
+        return tuple(
+            sorted(
+                name
+                for name, reference in self.maps.items()
+                if reference is not None and reference["replication"] in sending
+            )
+        )
+
     def agreement(self, revision: int, cluster_id: bytes) -> Agreement:
         """Return what the state machine goes by."""
         return Agreement(

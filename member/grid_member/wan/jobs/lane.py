@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from grid_member.wan.ports import OverloadedError
 
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from grid_member.engine.wan.changes import Change
     from grid_member.wan.comparison.buckets import ComparedMap
     from grid_member.wan.endpoints import Address
+    from grid_member.wan.hello import Welcome
     from grid_member.wan.link import Link
     from grid_member.wan.pacing import Pacer
 
+T = TypeVar("T")
 GIVE_UP_S: Final = 600.0
 """After so long without progress a job fails."""
 YIELD_S: Final = 0.01
@@ -123,10 +126,17 @@ class Patience:
         Raises:
             TargetError: the target did not answer, or has taken nothing for too long.
         """
+        return await self._repeated(partial(self._lane.link.ask, path, message))
+
+    async def greet(self, target: bytes) -> Welcome:
+        """Return what the cluster of an id says now; asks again and raises as `post` does."""
+        return await self._repeated(lambda _: self._lane.link.greet(target))
+
+    async def _repeated(self, request: Callable[[Address | None], Awaitable[T]]) -> T:
         again_at: Address | None = None
         while True:
             try:
-                return await self._lane.link.ask(path, message, again_at)
+                return await request(again_at)
             except OverloadedError as problem:
                 if not self.left_s:
                     raise

@@ -121,19 +121,23 @@ class MapWork:
             MapRefusedError: it does not take the map.
         """
         self._counts = counts
-        if self._is_unsafe():
-            raise MapRefusedError(_ANOTHER)
+        await self._check_mirror()
         if self._job.full:
             await self._send_all(at)
         else:
             await self._compare(at)
         return self._sending.problem
 
-    def _is_unsafe(self) -> bool:
-        """Tell whether entries would go that the target's own clients have written."""
+    async def _check_mirror(self) -> None:
+        """Refuse to remove what the target's own clients have written.
+
+        The connection may be older than the publisher that the target has now: it is asked again.
+        """
         if self._job.kind is not JobKind.SYNC or not self._lane.settings.removes_extra:
-            return False
-        return find(dict.fromkeys(self._welcome.published_back, True), self._job.map) is not None
+            return
+        welcome = await self._patience.greet(self._welcome.cluster_id)
+        if find(dict.fromkeys(welcome.published_back, True), self._job.map) is not None:
+            raise MapRefusedError(_ANOTHER)
 
     # All of it
 
@@ -284,6 +288,9 @@ class MapWork:
             found = [each for each in found if not waits(each.key)]
             await self._send_chunk(chunk, (), _counted(found))
         else:
+            if any(is_surplus(each.difference) for each in found):
+                # What the target listed may be what its own publisher has yet to send.
+                await self._check_mirror()
             await self._send_chunk(chunk, self._changes(found), _counted(found))
 
     def _changes(self, found: Iterable[_Found]) -> Iterator[Change | None]:

@@ -30,7 +30,7 @@ from grid_member.wan.receiver import ClusterFacts, Receiver, ReceiverSettings
 from tests.unit.engine.wan.agreements import LONDON, MAP, MEMBERS, agreement, publisher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.api import Done
     from grid_member.engine.state.operations import Operation, Outcome
@@ -190,9 +190,9 @@ class Line:
         return sum(size for path, size in self.requests if path in paths)
 
 
-def receiver_of(cluster: Cluster, published_back: tuple[str, ...] = ()) -> Receiver:
+def receiver_of(cluster: Cluster, published_back: Sequence[str] = ()) -> Receiver:
     engine: Any = cluster
-    facts = ClusterFacts(lambda name: name == MAP, lambda: None, lambda _: published_back)
+    facts = ClusterFacts(lambda name: name == MAP, lambda: None, lambda _: tuple(published_back))
     settings = ReceiverSettings("london", "member", "0.2.0", 64, 1000, None)
     loop = asyncio.get_running_loop()
     return Receiver(engine, settings, facts, WanFigures(), Pacer(loop.time))
@@ -255,7 +255,7 @@ SOURCE_ID, TARGET_ID = b"s" * 16, b"t" * 16
 async def pair(
     *,
     removes_extra: bool = False,
-    published_back: tuple[str, ...] = (),
+    published_back: Sequence[str] = (),
     batch_size: int = 500,
     capacity: int = 100_000,
     **agreed: Any,

@@ -431,6 +431,34 @@ def test_a_mirror_that_publishes_back_is_refused() -> None:
     play(scene())
 
 
+@pytest.mark.parametrize("moment", [DIGESTS_PATH, KEYS_PATH])
+def test_a_mirror_that_begins_to_publish_back_is_refused(moment: str) -> None:
+    """The connection is older than the publisher that the target has now."""
+
+    async def scene() -> None:
+        back: list[str] = []
+        async with pair(removes_extra=True, published_back=back) as clusters:
+            merged(clusters.target, "gone", 77)
+            put(clusters.source, "same")
+            assert (await clusters.run(SYNC)).error == ""
+            assert "gone" not in clusters.target.values
+
+            def publish(path: str) -> None:
+                if path == moment:
+                    back[:] = ["m*"]
+
+            merged(clusters.target, "k", 78)
+            clusters.line.on_request = publish
+            assert "extra-entries" in (await clusters.run(SYNC)).error
+            assert "k" in clusters.target.values
+            back.clear()
+            clusters.line.on_request = lambda _: None
+            assert (await clusters.run(SYNC)).error == ""
+            assert "k" not in clusters.target.values, "it is a mirror again"
+
+    play(scene())
+
+
 @pytest.mark.parametrize(
     ("policy", "value"),
     [

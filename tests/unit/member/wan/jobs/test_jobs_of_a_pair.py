@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.wan.agreement import PublisherState
 from grid_member.wan.jobs.records import Counts
-from tests.unit.member.wan.jobs.sites import CHECK, SYNC, begin, done, ended, shown, store
+from tests.unit.member.wan.jobs.sites import CHECK, SYNC, add_peer, begin, done, ended, shown, store
 from tests.unit.member.wan.pairs import Site, start_both, until, until_quiet, until_value
 from tests.unit.member.wan.test_pair import free_port
 
@@ -90,6 +90,30 @@ async def test_a_job_of_a_map_that_the_target_has_not_fails(pair: tuple[Site, Si
         ("people", True),
         ("orders", False),
     ]
+
+
+async def test_a_mirror_that_publishes_back_by_a_call_is_refused(
+    pair: tuple[Site, Site],
+) -> None:
+    tokyo, london = pair
+    tokyo.publisher = {"sync": {"extra-entries": "REMOVE"}}
+    london.more = {"wan-replication": {"peer-rep": {}}}
+    london.map_more = {"orders": {"wan-replication-ref": {"peer-rep": {}}}}
+    await london.start()
+    await start_both(tokyo)
+    await tokyo.put("orders", "same", b"1")
+    await until_value(london, "orders", "same", b"1")
+    await add_peer(london, "tokyo", tokyo.port, initialPublisherState=1)
+    await london.put("orders", "waits", b"1")
+    assert london.queued() == 1
+    await tokyo.put("orders", "later", b"1")
+    await until_quiet(tokyo)
+
+    job = await ended(tokyo, await begin(tokyo, SYNC))
+    assert "the target publishes the map back" in job.error
+    assert await london.get("orders", "waits") == b"1"
+    await london.set_state(PublisherState.REPLICATING)
+    await until_value(tokyo, "orders", "waits", b"1")
 
 
 async def test_a_full_queue_begins_a_sync_by_itself(pair: tuple[Site, Site]) -> None:
