@@ -106,7 +106,8 @@ def fingerprint(call: HttpCall) -> str:
         # Another member that is asked with the same key is not to leave as well.
         asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", _identity_of(call.member))])
     if call.route.operation in PER_MEMBER:
-        asked.append([("member", _identity_of(call.member))])
+        # A member in memory is another one after a restart, and has nothing of what was set.
+        asked.append([("member", call.member.engine.member_uuid)])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
@@ -118,7 +119,7 @@ def _leaving(call: HttpCall) -> bool:
 
 
 def _identity_of(member: Member) -> str:
-    """Return what tells the member from all others, also after a restart."""
+    """Return what tells a member that is to leave from all others, also after a restart."""
     if member.config.data_directory is not None:
         return member.engine.member_uuid
     # Without data it is somebody new each time, at the same place.
