@@ -53,7 +53,7 @@ _LOG: Final = f"{NETWORK}the_log_is_of_the_format_and_level"
 
 WAN: Final = f"{_FIELDS}test_wan.py::test_"
 _REPLICATES: Final = f"{WAN}two_clusters_replicate_both_ways"
-_SHOWN: Final = f"{WAN}who_shows_another_secret_or_is_not_accepted_sends_nothing"
+_SHOWN: Final = f"{WAN}a_source_with_another_secret_or_not_accepted_sends_nothing"
 _WAN_SERVICE: Final = f"{WAN}the_service_is_as_the_spec_says"
 _SENDERS: Final = f"{WAN}those_of_the_list_reach_the_wan_port_and_nobody_else"
 _TARGETS: Final = f"{WAN}members_reach_their_targets_and_no_others"
