@@ -45,8 +45,11 @@ def as_values(spec: Spec) -> Spec:
 
 
 def names(spec: Spec) -> list[str]:
-    """Return the names of all structures."""
-    return [one["name"] for kind in ("maps", "queues") for one in spec.get(kind, [])]
+    """Return the names of all structures, and the keys that their references to WAN have."""
+    found = [one for kind in ("maps", "queues") for one in spec.get(kind, [])]
+    references = [one.get("wan") or {} for one in found]
+    keys = [each.get(which, []) for each in references for which in ("includeKeys", "excludeKeys")]
+    return [one["name"] for one in found] + [key for some in keys for key in some]
 
 
 @st.composite

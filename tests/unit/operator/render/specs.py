@@ -53,8 +53,9 @@ def _spec(draw: st.DrawFn) -> Spec:
     rest_port = draw(ports)
     replications = draw(_replications())
     structures = draw(_structures(_map, kept))
-    for structure in structures if replications else ():
-        structure["wan"] = draw(st.none() | _reference([r["name"] for r in replications]))
+    publishing = [each["name"] for each in replications if each["publishers"]]
+    for structure in structures if publishing else ():
+        structure["wan"] = draw(st.none() | _reference(publishing))
     groups = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
     return {
         "clusterName": draw(st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")),
